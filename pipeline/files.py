@@ -63,7 +63,7 @@ class Files(ABC):
 
     @abstractmethod
     def move(self, path: str, to: str) -> None:
-        """Moves `path` to `to` and replaces an existing target. Raises OSError."""
+        """Moves `path` to `to`, and replaces an existing file. Raises OSError."""
 
     @abstractmethod
     def write(self, path: str, content: bytes) -> None: ...
@@ -105,8 +105,6 @@ class LocalFiles(Files):
     def move(self, path: str, to: str) -> None:
         source, target = self.folder / path, self.folder / to
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir() and target.exists():
-            shutil.rmtree(target)
         # A file's checksum goes first: a checksum without its file is ignored, and an old checksum would refuse the new file.
         checksum(target).unlink(missing_ok=True)
         if checksum(source).exists():

@@ -71,18 +71,17 @@ def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
 
 
 def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
-    """Writes a new folder beside the existing folder, then replaces the existing folder."""
+    """Writes a new folder beside the existing folder, then exchanges the two, and deletes the old one."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     parent, _, name = root.rpartition("/")
     files = work.files(parent)
+    # The names are unique, because the JVM of a killed driver may still write into its folder.
+    new, old = (f"_{name}.{kind}-{uuid.uuid4()}" for kind in ("new", "old"))
+    tidy(files, name)
     check_ours(files, name)
     work.begin(topic.head - topic.floor)
-    for left in [each for each in files.names("") if each.startswith(f"_{name}.new-")]:
-        files.delete(left)
-    # Use a unique folder, because the JVM of a killed driver may still write into the old folder.
-    new = f"_{name}.new-{uuid.uuid4()}"
     frame = last_of_each(work, topic, topic.floor, topic.head)
     seen = Observation()  # after the session: it is of the session's kind, classic or Connect
     frame.observe(seen, f.count("*").alias("tags")).write.parquet(files.url(new))
@@ -90,9 +89,21 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     files.write_json(f"{new}/{OURS}", {"topic": topic.name, "topic_id": topic.id, "upto_seq": topic.head, "tags": tags})
     turn.check()
     check_ours(files, name)
+    if files.exists(name):
+        files.move(name, old)
     files.move(new, name)
+    files.delete(old)
     work.did(f"{topic.name} up to seq {topic.head} compacted", topic.head - topic.floor, tags)
     return Outcome(f"{amount(tags)} tags of {topic.name} in {root}", {"tags": tags, "upto_seq": topic.head})
+
+
+def tidy(files: Files, name: str) -> None:
+    """Deletes what killed runs left. A run that was killed between its two moves left the folder itself under its other name."""
+    for left in files.names(""):
+        if left.startswith(f"_{name}.old-") and not files.exists(name):
+            files.move(left, name)
+        elif left.startswith((f"_{name}.new-", f"_{name}.old-")):
+            files.delete(left)
 
 
 def check_ours(files: Files, name: str) -> None:

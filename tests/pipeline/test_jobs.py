@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from base.errors import InvalidRequest, RouterNotFound
 from base.refusal import Refusal
 from pipeline import rollups
 from pipeline.delays import bucket, delay_ms, percentile
+from pipeline.files import LocalFiles
 from pipeline.jobs.rollup import MINUTE_MS
 from pipeline.models import Rollup
 from pipeline.running import perform
@@ -181,6 +183,38 @@ def test_latest_is_the_last_record_of_each_tag(spark: SparkSession, dsn: str, tm
         perform("latest", {"topic": "orders", "out": str(tmp_path / "photos")})
     with pytest.raises(InvalidRequest, match="say out"):
         perform("latest", {"topic": "orders"})
+
+
+@pytest.mark.parametrize(
+    ("step", "killed_at"),
+    [
+        ("move", r"latest _latest\.old-"),
+        ("move", r"_latest\.new-\S+ latest$"),
+        ("delete", r"_latest\.old-"),
+    ],
+)
+def test_a_latest_that_is_killed_while_it_replaces_its_folder(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, killed_at: str
+) -> None:
+    numbers("orders", 9, tag=["a", "b", "c"] * 3)
+    out = {"topic": "orders", "out": str(tmp_path / "latest")}
+    perform("latest", out)
+    undisturbed = getattr(LocalFiles, step)
+
+    def disturbed(files: LocalFiles, *paths: str) -> None:
+        if re.match(killed_at, " ".join(paths)):
+            if step == "delete":
+                (tmp_path / paths[0] / "_latest.json").unlink()
+            die()
+        undisturbed(files, *paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFiles, step, disturbed)
+        with pytest.raises(KeyboardInterrupt):
+            perform("latest", out)
+    perform("latest", out)
+    assert spark.read.parquet(out["out"]).count() == 3
+    assert [each.name for each in tmp_path.iterdir()] == ["latest"]
 
 
 def test_a_latest_that_was_killed_writes_each_tag_once(

@@ -98,7 +98,7 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
 
 
 def tidy(files: Files, name: str) -> None:
-    """Deletes what killed runs left. A run that was killed between its two moves left the folder itself under its other name."""
+    """Deletes the folders of killed runs. If a run was killed between its two moves, the folder gets its name back."""
     for left in files.names(""):
         if left.startswith(f"_{name}.old-") and not files.exists(name):
             files.move(left, name)

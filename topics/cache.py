@@ -60,7 +60,7 @@ class CachedTopic(NamedTuple):
     leases_durable: bool
     unique_tags: bool
     sealed: bool
-    era: int  # an era that the head has reached (sql/functions/topic_era.sql)
+    era: int = 0  # an era that the head has reached (sql/functions/topic_era.sql)
 
     @property
     def volatile(self) -> bool:
@@ -116,7 +116,7 @@ def keep(topic: CachedTopic) -> CachedTopic:
 
 
 def reached(topic: CachedTopic, head_seq: int) -> None:
-    """Remembers the era of this head, which an append to the topic has made."""
+    """Remembers the era of this head, which the topic has now."""
     known, era = _topics.get(topic.name), -(head_seq >> ERA_BITS)
     if known is not None and known.id == topic.id and era < known.era:
         _topics[topic.name] = known._replace(era=era)

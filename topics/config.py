@@ -311,14 +311,7 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
     """Returns the cache entry of a topic with these columns, created at `now`."""
     return CachedTopic(
-        id=id,
-        name=name,
-        version=HEAD["version"],
-        era=0,
-        routed=False,
-        derived=False,
-        created_ts=now,
-        **(TOPIC | fields),
+        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
     )
 
 

@@ -14,7 +14,7 @@ from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, Topic
 from store.codec import Rows as Answer
 from store.script import Done, Script, Statement
 from topics import sealed, wake
-from topics.cache import CachedTopic, reached
+from topics.cache import CachedTopic
 from topics.idempotency import key_records
 from topics.insert import MAKE_ROOM, SYNC, Appended, apart, appending, array, expecting, room, texts
 from topics.records import Append, Rows
@@ -113,7 +113,6 @@ class Judged(AtHead):
                 found[verdict.n - 1] = outcome._replace(wal_append_ms=wal_append_ms, fsync_ms=fsync_ms)
                 last[each.topic.id] = each.topic, max(outcome.last_seq, last.get(each.topic.id, (None, 0))[1])
         for topic, last_seq in last.values():
-            reached(topic, last_seq)
             wake.moved(topic, last_seq)
         return found
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
 from base.slot import Slot
-from topics.cache import CachedTopic
+from topics.cache import CachedTopic, reached
 
 log = logging.getLogger(__name__)
 CHANNEL = "events_channel"  # the channel of django-eventstream's Redis listener (watch/wakes.py)
@@ -140,5 +140,6 @@ listen, leave, announce = process.listen, process.leave, process.announce
 
 
 def moved(topic: CachedTopic, head_seq: int) -> None:
-    """Announces that a topic's head moved. The caller has committed."""
+    """Announces that a topic's head moved, and remembers the head's era. The caller has committed."""
+    reached(topic, head_seq)
     announce(topic.id, head_seq, topic.routed)

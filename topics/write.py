@@ -12,7 +12,7 @@ from base.errors import TopicsError
 from store.codec import Rows as Answer
 from store.script import Coalesced, Done, PlannedTransaction, Statement
 from topics import wake
-from topics.cache import CachedTopic, reached
+from topics.cache import CachedTopic
 from topics.insert import MAKE_ROOM, MOST_RECORDS, SYNC, Appended, appending, room
 from topics.records import Rows
 
@@ -97,6 +97,5 @@ class Write(Coalesced[Outcome]):
             moved[each.topic.id] = each.topic, last
             found.append(Appended(base + 1, last, last, False, False, *times))
         for topic, last in moved.values():
-            reached(topic, last)
             wake.moved(topic, last)
         return found

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
 
 from shell.follower import Follower
+from shell.interrupt import on_ctrl_c
 from shell.printing import LIMIT
 from store.script import run
 from topics.cache import topic_called
@@ -38,7 +37,8 @@ def follow(follower: Follower) -> None:
 
 async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> None:
     async def send(message: dict[str, Any]) -> None:
-        with interruptible():
+        # asyncio only notes the signal, so a write to a pipe without a reader would never end.
+        with on_ctrl_c(signal.default_int_handler):
             follower.hear(message["body"])
 
     match = follower.match if follower.match is None or isinstance(follower.match, str) else tuple(follower.match)
@@ -53,13 +53,3 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
     finally:
         ours.close()
         await hub().close()
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Lets Ctrl-C interrupt a write. asyncio only notes the signal, so a write to a pipe without a reader would never end."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -14,7 +14,7 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from shell import remote_stream
 from shell.follower import Follower
-from shell.interrupt import ended_by_ctrl_c
+from shell.interrupt import end_at_once, on_ctrl_c
 from shell.server import Query, shown
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
@@ -104,7 +104,7 @@ class Remote:
         return answer
 
     def follow(self, follower: Follower) -> None:
-        with ended_by_ctrl_c():
+        with on_ctrl_c(end_at_once):
             remote_stream.follow(self, follower)
 
 

@@ -79,9 +79,9 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     files = work.files(parent)
     # The names are unique, because the JVM of a killed driver may still write into its folder.
     new, old = (f"_{name}.{kind}-{uuid.uuid4()}" for kind in ("new", "old"))
-    tidy(files, name)
     check_ours(files, name)
     work.begin(topic.head - topic.floor)
+    tidy(files, name)
     frame = last_of_each(work, topic, topic.floor, topic.head)
     seen = Observation()  # after the session: it is of the session's kind, classic or Connect
     frame.observe(seen, f.count("*").alias("tags")).write.parquet(files.url(new))

@@ -179,8 +179,10 @@ def test_latest_is_the_last_record_of_each_tag(spark: SparkSession, dsn: str, tm
         assert [(row.tag, row.data) for row in found] == [("a", '{"n":7}'), ("b", '{"n":8}')]
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
+    (tmp_path / "_photos.old-2024").mkdir()
     with pytest.raises(Refusal, match="holds something else"):
         perform("latest", {"topic": "orders", "out": str(tmp_path / "photos")})
+    assert (tmp_path / "_photos.old-2024").exists()
     with pytest.raises(InvalidRequest, match="say out"):
         perform("latest", {"topic": "orders"})
 

@@ -32,9 +32,9 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def untaken_bytes(transport: asyncio.Transport) -> int:
-    """Returns how many bytes of ours the client's kernel has not acknowledged: those in this process and those in our kernel.
+    """Returns the number of bytes in this process and in our kernel that the client's kernel has not acknowledged.
 
-    Where the kernel has no TIOCOUTQ for sockets, the result is only those in this process.
+    A kernel without TIOCOUTQ for sockets counts as empty.
     """
     held = transport.get_extra_info("socket")
     if held is None or transport.is_closing():

@@ -36,7 +36,10 @@ TABLES = (
 )
 
 COUNTERS = """
-SELECT relname, seq_scan, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = ANY (%s)
+SELECT relname, seq_scan, coalesce(idx_tup_fetch, 0) + seq_tup_read,
+       pg_stat_get_xact_blocks_fetched(relid)
+       + (SELECT sum(pg_stat_get_xact_blocks_fetched(indexrelid)) FROM pg_index WHERE indrelid = relid)
+  FROM pg_stat_xact_user_tables WHERE relname = ANY (%s)
 """
 FILL_HOME = """
 INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, node, tag, data)
@@ -109,18 +112,23 @@ def run(sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         return cursor.fetchall()
 
 
-def counted() -> dict[str, tuple[int, int]]:
-    """Sequential scans and rows fetched by this transaction, by table."""
-    return {table: (int(scans), int(rows)) for table, scans, rows in run(COUNTERS, list(TABLES))}
+def counted() -> dict[str, tuple[int, int, int]]:
+    """Sequential scans, rows fetched and pages read by this transaction, by table. The pages include those of its indexes."""
+    return {table: (int(scans), int(rows), int(pages)) for table, scans, rows, pages in run(COUNTERS, list(TABLES))}
 
 
-def check(most: int, work: Callable[[], Any], *, whole: bool = False) -> None:
-    """It touches no more rows than that, and goes by index unless it is about `whole` tables."""
+def check(most: int, work: Callable[[], Any], *, pages: int | None = None, whole: bool = False) -> None:
+    """It touches no more rows and pages than that, and goes by index unless it is about `whole` tables.
+
+    An index scan can pass many entries and return few rows. That shows in `pages`: by default six for each row, and 50.
+    """
     before = counted()
     work()
-    after = {table: (scans - before[table][0], rows - before[table][1]) for table, (scans, rows) in counted().items()}
-    assert whole or not any(scans for scans, _ in after.values()), f"scans and rows: {after}"
-    assert sum(rows for _, rows in after.values()) <= most, f"scans and rows: {after}"
+    after = {table: [n - b for n, b in zip(now, before[table], strict=True)] for table, now in counted().items()}
+    scans, rows, read = (sum(figures) for figures in zip(*after.values(), strict=True))
+    told = f"scans, rows and pages: {after}"
+    assert rows <= most, told
+    assert whole or (scans == 0 and read <= (6 * most + 50 if pages is None else pages)), told
 
 
 def make(name: str, fill: str = "", **arguments: Any) -> int:

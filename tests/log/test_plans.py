@@ -192,7 +192,7 @@ def test_appends_touch_their_heads(topics: dict[str, int], names: list[str]) -> 
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)])
     appends = appending([(look_up(name), check_rows(wanted)) for name in names], NOW + RECORDS)
     with connection.cursor() as cursor:
-        check(5 * len(names), lambda: cursor.execute(*appends))
+        check(5 * len(names), lambda: cursor.execute(*appends), pages=250 * len(names))
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
@@ -204,7 +204,7 @@ def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) ->
     (first,) = First.transaction(
         [First(name, check_rows(wanted), NOW) for name in ("home", "newer", *names)]
     ).statements
-    check(10, lambda: prepared(first.sql, first.arguments))
+    check(10, lambda: prepared(first.sql, first.arguments), pages=300)
     assert run(
         "SELECT name, head_seq FROM topics_topic JOIN topics_topichead ON id = topic_id WHERE name ~ '^(new|gone)' ORDER BY name"
     ) == [
@@ -218,7 +218,7 @@ def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) ->
 def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Judged(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
-    check(20, lambda: perform(Judged.transaction(appends)))
+    check(20, lambda: perform(Judged.transaction(appends)), pages=1_200)
     home = look_up("home")
     check(120, lambda: prepared(LAST_KEYED, ("key 99", "key 991", 0, home.id, home.version)))
 
@@ -235,7 +235,7 @@ def test_a_unique_tag_costs_one_probe_of_the_index_on_tags(topics: dict[str, int
     tags = ["common", "rare:2000", *(f"new {n}" for n in range(50))]
     wanted = Append([NewRecord(msgspec.Raw(b'"x"'), tag=tag) for tag in tags])
     append = Judged(look_up("home"), wanted, check_rows(wanted), NOW)
-    check(20, lambda: perform(Judged.transaction([append])))
+    check(20, lambda: perform(Judged.transaction([append])), pages=800)
     assert run("SELECT count FROM topics_topichead WHERE topic_id = %s", topics["home"]) == [(RECORDS + 51,)]
 
 

@@ -31,7 +31,7 @@ FILL = """
 UPDATE topics_topic SET type = 'queue' WHERE id = %(id)s;
 UPDATE topics_record SET deleted = true WHERE topic_id = %(id)s AND seq > 1 AND seq <= %(done)s;
 UPDATE topics_topichead SET holes_seq = %(done)s, count = count - %(done)s + 1 WHERE topic_id = %(id)s;
-INSERT INTO queues_queue VALUES (%(id)s, false, %(done)s + %(in_flight)s, 0, %(in_flight)s, 0, %(now)s - 5000, %(now)s);
+INSERT INTO queues_queue VALUES (%(id)s, false, %(done)s + %(in_flight)s, 0, %(in_flight)s, 0, %(now)s - 5000, %(now)s, 0);
 INSERT INTO queues_lease (topic_id, seq, durable, node, id, deadline, deliveries)
 SELECT %(id)s, n, false, 'w', gen_random_uuid(), %(now)s + 3600000 + n, 1
   FROM generate_series(%(done)s + 1, %(done)s + %(in_flight)s) n;
@@ -63,7 +63,7 @@ def _rolled_back(topics: dict[str, int], db: None) -> None:
     """The module's rows first, then the test's transaction."""
 
 
-@believing("of nothing", "of one topic", "good")
+@believing("of nothing", "of one topic", "of emptied tables", "good")
 def test_each_call_touches_the_rows_of_its_own_jobs(topics: dict[str, int]) -> None:
     look_up("jobs")
     ended = range(DONE + 1, DONE + 11)

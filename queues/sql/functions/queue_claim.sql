@@ -42,7 +42,7 @@ BEGIN
                count(*) AS count, max(deadline) AS until
           INTO ended
           FROM (SELECT seq, deadline, deliveries FROM queues_lease
-                 WHERE topic_id = p_topic_id AND durable = p_durable AND deadline >= queue.low_ts AND deadline <= now
+                 WHERE topic_id + 0 = p_topic_id AND durable = p_durable AND deadline >= queue.low_ts AND deadline <= now
                    AND seq <> ALL (back)
                  ORDER BY deadline, seq LIMIT wanted - cardinality(back)) lease;
         EXIT WHEN ended.count = 0;

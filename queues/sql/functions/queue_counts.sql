@@ -36,9 +36,10 @@ BEGIN
     END IF;
     now := greatest(now, queue.swept_ts);
     SELECT count(node) AS held, count(*) - count(node) AS back INTO ended FROM queues_lease
-     WHERE topic_id = p_topic_id AND deadline > queue.swept_ts AND deadline <= now;
-    SELECT count(node) AS held, count(*) - count(node) AS back INTO lost FROM queues_lease
-     WHERE topic_id = p_topic_id AND seq > queue.floor_seq AND seq <= floor AND deadline > now;
+     WHERE topic_id + 0 = p_topic_id AND deadline > queue.swept_ts AND deadline <= now;
+    SELECT count(node) FILTER (WHERE deadline > now) AS held,
+           count(*) FILTER (WHERE deadline > now AND node IS NULL) AS back INTO lost FROM queues_lease
+     WHERE topic_id = p_topic_id AND seq > queue.floor_seq AND seq <= floor;
     in_flight := queue.in_flight - ended.held - lost.held;
     delayed := queue.delayed - ended.back - lost.back;
     ready := live - in_flight - delayed;
@@ -46,7 +47,7 @@ BEGIN
         since := least(
             topic_next_ts(p_topic_id, greatest(queue.next_seq, floor)),
             (SELECT deadline FROM queues_lease
-              WHERE topic_id = p_topic_id AND deadline >= queue.low_ts AND deadline <= now AND seq > floor
+              WHERE topic_id + 0 = p_topic_id AND deadline >= queue.low_ts AND deadline <= now AND seq > floor
               ORDER BY deadline LIMIT 1));
         oldest_ready_ms := greatest(now, since) - since;
     END IF;

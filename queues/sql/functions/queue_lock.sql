@@ -33,21 +33,21 @@ BEGIN
         floor := greatest(floor, topic_seq_at(p_topic_id, floor, found_head.head_seq, p_expired_ts) - 1);
     END IF;
     IF found_queue.topic_id IS NULL THEN
-        INSERT INTO queues_queue VALUES (p_topic_id, p_durable, floor, floor, 0, 0, moment, moment) RETURNING * INTO found_queue;
+        INSERT INTO queues_queue VALUES (p_topic_id, p_durable, floor, floor, 0, 0, moment, moment, 0) RETURNING * INTO found_queue;
     ELSIF found_queue.durable <> p_durable THEN  -- the config changed: the rows move to the other partitions
         UPDATE queues_lease SET durable = p_durable WHERE topic_id = p_topic_id;
         UPDATE queues_queue SET durable = p_durable WHERE topic_id = p_topic_id RETURNING * INTO found_queue;
     END IF;
     IF moment < found_queue.swept_ts - 10000 THEN  -- the clock was set back: count again
         SELECT count(node) AS held, count(*) - count(node) AS back INTO gone FROM queues_lease
-         WHERE topic_id = p_topic_id AND durable = p_durable AND deadline > moment;
+         WHERE topic_id + 0 = p_topic_id AND durable = p_durable AND deadline > moment;
         found_queue.in_flight := gone.held;
         found_queue.delayed := gone.back;
         found_queue.low_ts := 0;
         found_queue.swept_ts := moment;
     ELSIF moment > found_queue.swept_ts THEN
         SELECT count(node) AS held, count(*) - count(node) AS back INTO gone FROM queues_lease
-         WHERE topic_id = p_topic_id AND durable = p_durable AND deadline > found_queue.swept_ts AND deadline <= moment;
+         WHERE topic_id + 0 = p_topic_id AND durable = p_durable AND deadline > found_queue.swept_ts AND deadline <= moment;
         found_queue.in_flight := found_queue.in_flight - gone.held;
         found_queue.delayed := found_queue.delayed - gone.back;
         found_queue.swept_ts := moment;

@@ -4,10 +4,11 @@ LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_pl
 BEGIN
     UPDATE queues_queue
        SET next_seq = queue.next_seq, floor_seq = queue.floor_seq, in_flight = queue.in_flight, delayed = queue.delayed,
-           low_ts = queue.low_ts, swept_ts = queue.swept_ts
-     WHERE topic_id = queue.topic_id AND durable = queue.durable;
+           low_ts = queue.low_ts, swept_ts = queue.swept_ts, era = topic_era(queue.swept_ts)
+     WHERE topic_id = queue.topic_id AND durable = queue.durable AND era = queue.era;
     RETURN (SELECT stat.records - queue.in_flight - queue.delayed
               FROM topics_topichead head CROSS JOIN LATERAL topic_stat(head, p_expired_ts) stat
-             WHERE head.topic_id = queue.topic_id);
+             WHERE head.topic_id = queue.topic_id
+             LIMIT 1);
 END
 $$;

@@ -24,7 +24,10 @@ LOCK_CURRENT_HEAD = (
 )
 # Locks heads in the order of their ids, like an append. This is a separate statement, before a statement that reads rows of the
 # heads. So the later statement sees everything that earlier holders of the locks have written.
-LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
+LOCK_HEADS = """
+SELECT FROM (SELECT DISTINCT id FROM unnest(%s::bigint[]) id ORDER BY id) wanted
+ CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = id LIMIT 1 FOR UPDATE) head
+"""
 
 # Locks the heads, too. After the commit, a statement with an old version finds no row, and its caller looks the topic up again
 # (cache.py).

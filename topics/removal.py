@@ -21,15 +21,15 @@ from topics.insert import array
 # topic_delete_below, which handles the other topics one by one: topics with a TTL, holes, or records that came through routers.
 BELOW = """
 WITH asked AS MATERIALIZED (
-    SELECT n, topic_id, version, expired_ts, before_seq, head_seq, floor_seq, bytes, total,
+    SELECT n, head.topic_id, head.version, era, expired_ts, before_seq, head_seq, floor_seq, bytes, total,
            greatest(floor_seq, least(head_seq, before_seq - 1)) AS floor,
            expired_ts IS NULL AND floor_seq >= holes_seq AS plain
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
                WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
-      JOIN topics_topichead head USING (topic_id, version)
-     WHERE head.topic_id = ANY (%(ids)s::bigint[])),
+     CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = known.topic_id LIMIT 1) head
+     WHERE head.version = known.version),
 trimmed AS MATERIALIZED (
-    SELECT n, topic_id, floor - floor_seq AS deleted, floor, head_seq, head_seq - floor AS count,
+    SELECT n, topic_id, era, floor - floor_seq AS deleted, floor, head_seq, head_seq - floor AS count,
            CASE floor WHEN floor_seq THEN bytes
                       WHEN head_seq THEN 0
                       ELSE total - (SELECT total FROM topics_record_logged
@@ -40,7 +40,7 @@ moved AS (
     UPDATE topics_topichead head
        SET floor_seq = floor, count = trimmed.count, bytes = trimmed.bytes
       FROM trimmed
-     WHERE head.topic_id = trimmed.topic_id AND head.topic_id = ANY (%(ids)s::bigint[]) AND deleted > 0)
+     WHERE head.topic_id >= trimmed.topic_id AND (head.topic_id, head.era) <= (trimmed.topic_id, trimmed.era) AND deleted > 0)
 SELECT n - 1, deleted, floor + 1, head_seq, count, bytes FROM trimmed
  UNION ALL
 SELECT n - 1, done.*
@@ -57,7 +57,7 @@ SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
 """
 
 
-EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
+EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s LIMIT 1"
 
 
 class Deleted(NamedTuple):

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION topic_delete_below(
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
+    PERFORM FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version LIMIT 1 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -16,6 +16,6 @@ BEGIN
     END IF;
     SELECT records INTO deleted FROM topic_trim(p_topic_id, p_before_seq - 1, 'delete');
     RETURN QUERY
-    SELECT deleted, floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = p_topic_id;
+    SELECT deleted, floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = p_topic_id LIMIT 1;
 END
 $$;

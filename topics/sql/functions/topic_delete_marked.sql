@@ -20,8 +20,7 @@ BEGIN
     SELECT count(*) AS records, sum(size) AS bytes, min(seq) AS first, max(seq) AS last INTO gone
       FROM unnest(p_seqs, p_sizes) marked (seq, size) WHERE seq > seen;
     IF gone.records > 0 THEN
-        UPDATE topics_topichead SET holes_seq = greatest(holes_seq, gone.last) WHERE topic_id = p_topic_id;
-        PERFORM topic_shrink(p_topic_id, seen, gone.records, gone.bytes);
+        PERFORM topic_shrink(p_topic_id, seen, gone.records, gone.bytes, gone.last);
     END IF;
     IF p_expired_ts IS NOT NULL THEN  -- last, because expiry must find the count without the marked records
         PERFORM topic_expire(p_topic_id, p_expired_ts);
@@ -32,8 +31,7 @@ BEGIN
       FROM (SELECT n, count(*) FILTER (WHERE seq > seen) AS records, coalesce(sum(size) FILTER (WHERE seq > seen), 0)::bigint AS size,
                    min(seq) FILTER (WHERE seq > seen) AS first
               FROM unnest(p_ns, p_seqs, p_sizes) marked (n, seq, size) GROUP BY n) each
-     CROSS JOIN topics_topichead
-     WHERE topic_id = p_topic_id
+     CROSS JOIN (SELECT * FROM topics_topichead WHERE topic_id = p_topic_id LIMIT 1) latest
     WINDOW by_first AS (ORDER BY first, each.n ROWS UNBOUNDED PRECEDING);
 END
 $$;

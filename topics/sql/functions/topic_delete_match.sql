@@ -61,11 +61,10 @@ BEGIN
            INTO spans, matches USING p_topic_id, head.floor_seq, upto, p_tag, p_tag_end;
     END IF;
 
-    PERFORM FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
+    SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM topic_outdated();
     END IF;
-    SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     cut := head.floor_seq;
     IF p_expired_ts IS NOT NULL THEN  -- an expired record was lost, not deleted: this delete marked none of them
         cut := topic_seq_at(p_topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;
@@ -91,8 +90,7 @@ BEGIN
         last := greatest(last, piece.last);
     END LOOP;
     IF deleted > 0 THEN
-        UPDATE topics_topichead SET holes_seq = greatest(holes_seq, last) WHERE topic_id = p_topic_id;
-        PERFORM topic_shrink(p_topic_id, head.floor_seq, deleted, bytes);
+        PERFORM topic_shrink(p_topic_id, head.floor_seq, deleted, bytes, last);
     END IF;
     IF p_expired_ts IS NOT NULL THEN
         PERFORM topic_expire(p_topic_id, p_expired_ts);

@@ -27,11 +27,10 @@ BEGIN
         RETURNING seq, size)
     SELECT array_agg(seq), array_agg(size) INTO seqs, sizes FROM marked;
 
-    PERFORM FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
+    SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM topic_outdated();
     END IF;
-    SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     cut := head.floor_seq;
     IF p_expired_ts IS NOT NULL THEN  -- an expired record was lost, not deleted: this delete marked none of them
         cut := topic_seq_at(p_topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;
@@ -59,8 +58,7 @@ BEGIN
         END LOOP;
     END IF;
     IF deleted > 0 THEN
-        UPDATE topics_topichead SET holes_seq = greatest(holes_seq, last) WHERE topic_id = p_topic_id;
-        PERFORM topic_shrink(p_topic_id, head.floor_seq, deleted, bytes);
+        PERFORM topic_shrink(p_topic_id, head.floor_seq, deleted, bytes, last);
     END IF;
     IF p_expired_ts IS NOT NULL THEN  -- last, because the search for the first live record skips marked ones
         PERFORM topic_expire(p_topic_id, p_expired_ts);

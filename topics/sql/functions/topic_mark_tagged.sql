@@ -16,7 +16,7 @@ BEGIN
     FOR of_topic, of_version, of_expired_ts, ns, seqs, sizes IN
         SELECT head.topic_id, head.version, expired_ts, array_agg(n), array_agg(seq), array_agg(size)
           FROM unnest(p_ids, p_versions, p_expired_ts) WITH ORDINALITY AS known (topic_id, version, expired_ts, place)
-          JOIN topics_topichead head USING (topic_id, version)
+         CROSS JOIN LATERAL (SELECT * FROM topics_topichead newest WHERE newest.topic_id = known.topic_id LIMIT 1) head
           JOIN unnest(p_of, p_tags, p_before_seqs) WITH ORDINALITY AS asked (place, tag, before_seq, n) USING (place)
           -- One comparison of tag and seq leaves the planner one index to use, whatever it estimates.
           LEFT JOIN LATERAL (SELECT seq, size FROM topics_record
@@ -24,7 +24,7 @@ BEGIN
                                 AND (tag, seq) <= (asked.tag, least(before_seq - 1, head_seq)) AND NOT deleted
                                 AND (expired_ts IS NULL OR ts >= expired_ts)
                               LIMIT 5001) found ON true
-         WHERE head.topic_id = ANY (p_ids)
+         WHERE head.version = known.version
            AND NOT EXISTS (SELECT FROM topics_span
                             WHERE topic_id = head.topic_id AND last_seq > floor_seq AND home_id IS NOT NULL)
          GROUP BY place, head.topic_id, head.version, expired_ts

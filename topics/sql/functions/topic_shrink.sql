@@ -1,16 +1,19 @@
 -- Takes p_records records with p_bytes off a topic. Advances its floor to p_floor_seq, and then to just below the first live
 -- seq: floor_seq + 1 is always live, or the topic is empty. The losses that the floor passes become losses of the floor, so
--- readers still get their tombstones.
+-- readers still get their tombstones. p_holes_seq is the last record that is now a hole (0: none).
 --
 -- The function looks for losses only if the floor was below holes_seq, because no piece is above. The caller holds the head row
 -- FOR UPDATE, and has marked or counted the records.
-CREATE OR REPLACE FUNCTION topic_shrink(p_topic_id bigint, p_floor_seq bigint, p_records bigint, p_bytes bigint) RETURNS void
+CREATE OR REPLACE FUNCTION topic_shrink(
+    p_topic_id bigint, p_floor_seq bigint, p_records bigint, p_bytes bigint, p_holes_seq bigint DEFAULT 0
+) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     head  topics_topichead;
     floor bigint;
 BEGIN
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
+    head.holes_seq := greatest(head.holes_seq, p_holes_seq);
     floor := greatest(head.floor_seq, p_floor_seq);
     IF head.count = p_records THEN
         floor := head.head_seq;
@@ -22,7 +25,7 @@ BEGIN
         head.source_lost_seq := greatest(head.source_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'source_trim'));
     END IF;
     UPDATE topics_topichead
-       SET floor_seq = floor, count = count - p_records, bytes = bytes - p_bytes,
+       SET floor_seq = floor, holes_seq = head.holes_seq, count = count - p_records, bytes = bytes - p_bytes,
            restart_lost_seq = head.restart_lost_seq, source_lost_seq = head.source_lost_seq
      WHERE topic_id = p_topic_id AND era <= head.era;
 END

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ OTHERS = """
 SELECT DISTINCT coalesce(nullif(application_name, ''), usename::text, '?') FROM pg_stat_activity
  WHERE datname = current_database() AND backend_type = 'client backend' AND pid NOT IN (pg_backend_pid(), %s) ORDER BY 1
 """
+LEAVE_SECONDS = 3.0
 HELD = "SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads"
 # Objects of extensions stay.
 EMPTY = """
@@ -137,12 +139,21 @@ def restore(file: Path, force: bool) -> str:
 
 
 def check_unused(session: psycopg.Connection[Any]) -> None:
-    """Raises Refusal if other sessions use the database, except for the session that holds our lock."""
+    """Raises Refusal if other sessions use the database, except for the session that holds our lock.
+
+    A session ends some ms after its client has left, on a busy machine much later. So sessions get LEAVE_SECONDS to end. Those of
+    our own check (store/sessions.py) have just left, and so have those of a service that was stopped for the restore.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (ours,) = cursor.fetchone()
-    if others := [name for (name,) in session.execute(OTHERS, [ours])]:
-        raise Refusal(f"the database is in use ({', '.join(others)}): stop topics and all other clients, then restore.")
+    deadline = time.monotonic() + LEAVE_SECONDS
+    while others := [name for (name,) in session.execute(OTHERS, [ours])]:
+        if time.monotonic() > deadline:
+            raise Refusal(
+                f"the database is in use ({', '.join(others)}): stop topics and all other clients, then restore."
+            )
+        time.sleep(0.05)
 
 
 def check_empty(session: psycopg.Connection[Any]) -> None:

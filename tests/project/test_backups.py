@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
+from django.db import connection
 
+from base.refusal import Refusal
 from tests.docs.process import environment
 from tests.instances import ROOT, Instance
 from tests.preloaded import run
 from tests.watch.wire import Api
+from topics_project.backups import check_unused
 
 
 class Desk:
@@ -55,6 +60,19 @@ def desk(instances: Callable[..., Instance], tmp_path: Path) -> Desk:
     assert (tmp_path / "a.dump").stat().st_mode & 0o777 == 0o600
     api.append("orders", 4)
     return desk
+
+
+@pytest.mark.django_db
+def test_a_client_that_leaves_is_not_in_the_way() -> None:
+    where = {**connection.get_connection_params(), "dbname": "postgres"}
+    with psycopg.connect(**where, autocommit=True) as session, psycopg.connect(**where) as other:
+        with pytest.raises(Refusal, match="the database is in use"):
+            check_unused(session)
+        leaving = threading.Timer(0.3, other.close)
+        leaving.start()
+        check_unused(session)
+        assert other.closed
+        leaving.join()
 
 
 def test_everything_comes_back(desk: Desk) -> None:

@@ -10,8 +10,8 @@ from store.script import Script, Statement
 IN_FLIGHT = """
 SELECT seq, node, claimed_ts, deadline, deliveries, error, queue_now()
   FROM queues_lease
- WHERE topic_id + 0 = %s AND deadline > queue_now() AND node IS NOT NULL
- ORDER BY deadline, seq LIMIT %s
+ WHERE topic_id + 0 = %s AND deadline > (SELECT queue_now()) AND node IS NOT NULL
+ ORDER BY deadline, seq + 0 LIMIT %s
 """
 
 

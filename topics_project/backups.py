@@ -141,8 +141,8 @@ def restore(file: Path, force: bool) -> str:
 def check_unused(session: psycopg.Connection[Any]) -> None:
     """Raises Refusal if other sessions use the database, except for the session that holds our lock.
 
-    A session ends some ms after its client has left, on a busy machine much later. So sessions get LEAVE_SECONDS to end. Those of
-    our own check (store/sessions.py) have just left, and so have those of a service that was stopped for the restore.
+    PostgreSQL ends a session some ms after its client has left, on a busy machine much later. So each session gets LEAVE_SECONDS
+    to end. For example, check_sessions has just closed two connections, and an operator has just stopped the service.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")

@@ -20,7 +20,9 @@ class Migration(migrations.Migration):
     dependencies = [("queues", "0005_schedules_by_refusal"), ("topics", "0008_objects")]
 
     operations = [
-        migrations.RunSQL(CREATE.format("(topic_id + 0), deadline"), CREATE.format("topic_id, deadline, seq")),
+        migrations.RunSQL(
+            CREATE.format("(topic_id + 0), deadline, (seq + 0)"), CREATE.format("topic_id, deadline, seq")
+        ),
         migrations.RunSQL(
             "ALTER TABLE queues_queue ADD COLUMN era bigint NOT NULL DEFAULT 0, DROP CONSTRAINT queues_queue_pkey,"
             " ADD PRIMARY KEY (topic_id, era, durable)",

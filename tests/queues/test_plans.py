@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import connection
 from django.test import Client
@@ -16,6 +17,7 @@ from base.clock import now_ms
 from queues.claim import claim
 from queues.counts import count_jobs
 from queues.settle import Ack, Extend, Nack, holding, settle
+from queues.work import STILL_HELD
 from store.script import run
 from tests.admin.conftest import browser
 from tests.plans import FILL_HOME, RECORDS, believed, believing, check, make
@@ -75,6 +77,38 @@ def test_each_call_touches_the_rows_of_its_own_jobs(topics: dict[str, int]) -> N
     check(40, lambda: run(settle(Nack, "jobs", holding("a", found.seqs[:5], None), (500, None), NOW, NOW)))
     check(90, lambda: run(settle(Ack, "jobs", holding("a", found.seqs[5:], None), (), NOW, NOW)))
     check(10, lambda: run(count_jobs(look_up("jobs"), NOW, NOW)))
+
+
+@believing("of nothing", "of one topic", "of emptied tables", "good")
+def test_a_claim_that_the_limit_of_bytes_cuts_touches_the_jobs_that_it_leaves(
+    topics: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queues.claim.MAX_BYTES", 100)
+    look_up("jobs")
+    assert len(run(claim("jobs", "a", 20, 1000, NOW, NOW)).seqs) == 10
+    check(150, lambda: run(claim("jobs", "a", 20, 1000, NOW, NOW)))
+
+
+@believing("of nothing", "of one topic", "of emptied tables", "good")
+def test_a_claim_touches_few_of_many_leases_that_ended(topics: dict[str, int]) -> None:
+    look_up("jobs")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE queues_lease SET deadline = %s - 1000 + seq %% 7 WHERE topic_id = %s", [NOW, topics["jobs"]]
+        )
+    check(150, lambda: run(claim("jobs", "a", 20, 1000, NOW, NOW)))
+
+
+@believing("of nothing", "of one topic", "of emptied tables", "good")
+def test_a_stream_looks_at_the_leases_that_it_holds(topics: dict[str, int]) -> None:
+    look_up("jobs")
+    found = run(claim("jobs", "a", 10, 60_000, NOW))
+    ids = [msgspec.json.decode(job)["lease_id"] for job in found.jobs]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        check(20, lambda: cursor.execute(STILL_HELD, [topics["jobs"], found.seqs, ids]))
+        assert len(cursor.fetchall()) == len(found.seqs)
 
 
 @believing("of nothing", "of one topic", "good")

@@ -44,7 +44,7 @@ BEGIN
           FROM (SELECT seq, deadline, deliveries FROM queues_lease
                  WHERE topic_id + 0 = p_topic_id AND durable = p_durable AND deadline >= queue.low_ts AND deadline <= now
                    AND seq <> ALL (back)
-                 ORDER BY deadline, seq LIMIT wanted - cardinality(back)) lease;
+                 ORDER BY deadline, seq + 0 LIMIT wanted - cardinality(back)) lease;
         EXIT WHEN ended.count = 0;
         live := ARRAY(SELECT seq FROM topic_shown(p_topic_id, ended.seqs || ended.spent));
         -- A client deleted these jobs, so their leases end here.
@@ -97,8 +97,8 @@ BEGIN
         queue.next_seq := greatest(queue.next_seq, last);
     END IF;
     IF found < cardinality(back) THEN  -- the next claim takes the ended leases that are left
-        queue.low_ts := coalesce((SELECT min(deadline) FROM queues_lease
-                                   WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (back) AND deadline <= now),
+        queue.low_ts := coalesce((SELECT min(deadline) FILTER (WHERE deadline <= now) FROM queues_lease
+                                   WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (back)),
                                  queue.low_ts);
     END IF;
     RETURN QUERY SELECT -1, seq, NULL FROM unnest(spent) seq;

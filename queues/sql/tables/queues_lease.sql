@@ -19,7 +19,8 @@ CREATE TABLE queues_lease_logged PARTITION OF queues_lease FOR VALUES IN (true)
 CREATE UNLOGGED TABLE queues_lease_unlogged PARTITION OF queues_lease FOR VALUES IN (false)
     WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
--- By this index, a claim finds the leases that ended. A statement that names jobs must use the primary key: by this index it would read
--- every lease of the queue. After a VACUUM that found no lease, PostgreSQL believes that both indexes are empty, and could take
--- either. So a statement that names jobs has no column of this index: only statements about deadlines say `topic_id + 0`.
-CREATE INDEX queues_lease_by_deadline ON queues_lease ((topic_id + 0), deadline);
+-- A claim finds the leases that ended by this index, in order. A statement that names jobs must use the primary key, because this index
+-- would lead it through every lease of the queue. After a VACUUM that found no lease, PostgreSQL believes that both indexes are empty,
+-- and could take either. So only a statement about deadlines says `topic_id + 0` and `seq + 0`. A statement that names jobs compares
+-- `deadline` in a FILTER, or with a volatile function, because an index can serve neither.
+CREATE INDEX queues_lease_by_deadline ON queues_lease ((topic_id + 0), deadline, (seq + 0));

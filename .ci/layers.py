@@ -2,11 +2,14 @@
 
 - A package imports only packages below it in this list.
 - Modules do not import each other in a circle. An import inside a function counts like any other: it would only hide the circle.
+- The Python client imports no package of the server, and no Django outside of topics_client/django.
 - A module does not assign to another module, and does not append to a list of another module. topics_project/wiring.py fills
   slots instead (base/slot.py).
 - A statement names only tables of its own package and of packages below. A statement writes only tables of its own package.
+- Routers and filters of the gateway use what a plugin may use: the API, building blocks and the rewriting of requests. So the
+  proxy and the configuration know plugins, and no plugin knows them.
 - Statements on the log's tables are in topics/. Other packages use the log's views and functions, and the statements of
-  topics/heads.py and topics/owned_cursors.py. Statements everywhere may read names and ids in topics_topic.
+  topics/heads.py and topics/cursors/owned.py. Statements everywhere may read names and ids in topics_topic.
 
 SQL files are the exception. Functions in routers/sql and push/sql insert spans and advance heads inside one statement, because
 each additional round trip would hold the head's lock longer.
@@ -20,6 +23,8 @@ each additional round trip would hold the head's lock longer.
     sockets          one WebSocket for streams, appends, jobs and groups
     mirrors          topics that get the records of other servers
     groups           consumer groups
+    outbox           records that applications emit in their own transactions
+    door             functions in PostgreSQL, which applications call in their own transactions
     queues           queues, whose jobs workers share
     watch            streams
     topics           the log
@@ -27,6 +32,8 @@ each additional round trip would hold the head's lock longer.
     wire             HTTP without a domain
     store            PostgreSQL without a domain
     http1            HTTP/1.1 in an event loop
+    contract         the calls of a server
+    embedded         PostgreSQL and Redis for a machine without them
     base             errors, names, units, the clock
 """
 
@@ -42,7 +49,10 @@ GROWS = ("append", "extend", "insert")
 # Migrations of topics create these tables. Another package has the statements on them.
 ELSEWHERE = {"topics_apikey": "wire", "topics_streamcount": "watch", "topics_watchsession": "watch"}
 NAMES = "topics_topic"
-ASKS_FOR_RIGHTS = ("topics_project.privileges",)  # asks which logins may write a table, and does not use the table
+# Asks which logins may write a table, and does not use the table.
+ASKS_FOR_RIGHTS = ("topics_project.operations.privileges",)
+PLUGINS = ("gateway.filters", "gateway.routers")
+FOR_PLUGINS = (*PLUGINS, "gateway.api", "gateway.blocks", "gateway.errors", "gateway.rewrite", "gateway.watched_file")
 VIEWS = ("topic_cursors", "topic_heads", "topic_log")  # for reads
 CREATES = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
 WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+(\w+)")
@@ -78,6 +88,14 @@ def upward() -> Iterator[str]:
         for line, other, _ in imported(module):
             if other.split(".")[0] in above:
                 yield f"{module}:{line}: {package} is below {other.split('.')[0]} and must not import it"
+
+
+def of_plugins() -> Iterator[str]:
+    """Yields the imports of the gateway's routers and filters that no plugin may have."""
+    for module in (each for each in MODULES if each.startswith(PLUGINS)):
+        for line, other, _ in imported(module):
+            if other.startswith("gateway.") and not other.startswith(FOR_PLUGINS):
+                yield f"{module}:{line}: a plugin uses gateway.api and building blocks, and must not import {other}"
 
 
 def circles() -> Iterator[str]:
@@ -180,6 +198,18 @@ def foreign() -> Iterator[str]:
                     yield f"{module}:{line}: {table} belongs to topics: use a view, function or statement of the log"
 
 
-found = [*upward(), *circles(), *reaching(), *foreign()]
+def client() -> Iterator[str]:
+    """Yields the imports of the Python client that its wheel would lack."""
+    root = ROOT / "clients" / "python"
+    for file in sorted((root / "topics_client").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for package in {name.split(".")[0] for name in names}:
+                if package in LAYERS or (package == "django" and "django" not in file.relative_to(root).parts):
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}: the client must not import {package}"
+
+
+found = [*upward(), *of_plugins(), *circles(), *reaching(), *foreign(), *client()]
 print("\n".join(found) or "Packages import only packages below, in no circle, and leave the log's tables to topics/.")
 sys.exit(bool(found))

@@ -1,4 +1,4 @@
-"""The contract of the log and the routers on each PostgreSQL that is here besides the newest, which `make test` runs on.
+"""The contract of the log and the routers, and the plans of statements, on each PostgreSQL here but the newest (`make test`).
 
 One of each major version: the distribution's, and what the wheels bring. Says which of the supported ones were not to be had.
 """
@@ -11,15 +11,23 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from topics_project.embedded.programs import LEAST_POSTGRES, Program, postgreses  # noqa: E402
+from embedded.programs import LEAST_POSTGRES, Program, postgreses  # noqa: E402
 
 NEWEST = 18
 CONTRACT = (
     "tests/api/test_append.py",
     "tests/api/test_diff.py",
+    "tests/door/test_append.py",
+    "tests/door/test_own_schema.py",
+    "tests/door/test_queues.py",
+    "tests/door/test_rights.py",
     "tests/log/test_delete.py",
     "tests/log/test_restart.py",
+    "tests/log/test_plans.py",
+    "tests/outbox",
+    "tests/queues/test_plans.py",
     "tests/routers/test_forward.py",
+    "tests/routers/test_plans.py",
     "tests/migrations/test_schema.py",
 )
 

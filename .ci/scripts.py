@@ -15,8 +15,12 @@ PACKAGES = (
     "wire",
     "topics",
     "watch",
+    "queues",
+    "door",
+    "outbox",
     "groups",
     "mirrors",
+    "sockets",
     "routers",
     "push",
     "console",
@@ -25,12 +29,13 @@ PACKAGES = (
     "topics_project",
     "tests",
     "bench",
+    "clients",
 )
 TREES = {file: ast.parse(file.read_text()) for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))}
 
 
 def module(file: Path) -> str:
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removeprefix("clients.python.")
 
 
 def scripts(tree: ast.Module) -> Iterator[str]:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from base.depth import check_depth, too_deep
 from base.errors import InvalidRequest
 
 MIRROR_STAMP = "_topics_mirror"  # the key of `meta` that names the origin of a mirrored record (mirrors/stamps.py)
+# The keys of `meta` that a job gets when it becomes a dead letter (queues/dead.py).
+LETTER_FROM, LETTER_DELIVERIES, LETTER_SEQ, LETTER_ERROR = (
+    "$dead_letter_from",
+    "$dead_letter_deliveries",
+    "$dead_letter_src_seq",
+    "$dead_letter_error",
+)
+LETTER_STAMP = frozenset((LETTER_FROM, LETTER_DELIVERIES, LETTER_SEQ, LETTER_ERROR))
+# The server acts on these keys: a mirror leaves records out, and a redrive moves letters to the queue. So no client writes them.
+SERVERS_OWN = LETTER_STAMP | {MIRROR_STAMP}
 STAMP_BYTES, STAMP_KEYS = 2048, 2  # more than the stamps of an exactly_once router and of a mirror add to `meta`
 
 
@@ -31,8 +42,12 @@ def check_meta(meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = 
         fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
     except msgspec.MsgspecError as error:
         raise InvalidRequest("invalid meta: expected an object") from error
+    except RecursionError as error:  # in a process of Spark
+        raise too_deep("meta") from error
     if len(fields) > most_keys:
         raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
-    if MIRROR_STAMP in fields and not is_copy:
-        raise InvalidRequest(f"meta has the key {MIRROR_STAMP}, a key for mirrors: leave the key out")
+    check_depth("meta", meta)
+    if not is_copy and not SERVERS_OWN.isdisjoint(fields):
+        name = next(each for each in fields if each in SERVERS_OWN)
+        raise InvalidRequest(f"meta has the key {name}, which only servers write: leave the key out")
     return len(meta)

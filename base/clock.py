@@ -4,7 +4,7 @@ import os
 import time
 
 
-class Process:
+class ThisProcess:
     """This process. `started` is the time of its start, by the monotonic clock (s)."""
 
     started: float
@@ -13,7 +13,7 @@ class Process:
         self.started = time.monotonic()
 
 
-process = Process()
+process = ThisProcess()
 process.start()
 os.register_at_fork(after_in_child=process.start)
 

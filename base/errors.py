@@ -31,7 +31,7 @@ class TopicsError(Exception):
 
 
 class Internal(TopicsError):
-    """The server has a bug. It logged the error."""
+    """A fault of the server, which is in its log. Try again with growing pauses."""
 
     status, code = 500, "internal"
 
@@ -40,37 +40,39 @@ class Internal(TopicsError):
 
 
 class InvalidRequest(TopicsError):
-    """The JSON is malformed, or a type, name, filter or value is invalid."""
+    """The message names the fault. `detail` can have `field` with `nearest` or `allowed`, `byte` of malformed JSON, and
+    `index` of a bad record in `records`. With `TOPICS_STRICT=0`, unknown fields are ignored. A body that arrives too
+    slowly, or a host name that is not in `ALLOWED_HOSTS`, has this code, too."""
 
     status, code = 400, "invalid_request"
 
 
 class BatchTooLarge(TopicsError):
-    """The append has more records, or the ack more seqs, than one call can carry."""
+    """Too many records in one append, or seqs in one ack, nack, extend or redrive. Send smaller batches."""
 
     status, code = 400, "batch_too_large"
 
 
 class RecordTooLarge(TopicsError):
-    """The data and meta of a record are larger than the cap."""
+    """`data` and `meta` of the record at `detail.index` are too large. Store the object elsewhere."""
 
     status, code = 400, "record_too_large"
 
 
 class Unauthorized(TopicsError):
-    """The request has no key, or an unknown key."""
+    """No key, or the key is unknown, revoked or expired."""
 
     status, code = 401, "unauthorized"
 
 
 class Forbidden(TopicsError):
-    """The key lacks the scope, or a name is outside its prefixes."""
+    """The key lacks the scope (`detail.scope`), or a name (`detail.name`) is outside its prefixes."""
 
     status, code = 403, "forbidden"
 
 
 class TopicNotFound(TopicsError):
-    """The topic does not exist, and the call does not create it."""
+    """The topic does not exist, and the call does not create it. Reads never do."""
 
     status, code = 404, "topic_not_found"
 
@@ -82,60 +84,66 @@ class RouterNotFound(TopicsError):
 
 
 class NotFound(TopicsError):
-    """The path, record, cursor, group or watch session does not exist."""
+    """No such path (`detail.path`: the probable one), record, cursor, group or watch session. Create another session."""
 
     status, code = 404, "not_found"
 
 
 class MethodNotAllowed(TopicsError):
-    """The path exists, but does not have this method."""
+    """The path exists, but not with this method."""
 
     status, code = 405, "method_not_allowed"
 
 
 class NotAcceptable(TopicsError):
-    """The client accepts no media type of this endpoint."""
+    """The client's `Accept` excludes the endpoint's content type."""
 
     status, code = 406, "not_acceptable"
 
 
 class PayloadTooLarge(TopicsError):
-    """The body is larger than the cap."""
+    """The body, also unzipped, has more than `detail.max` bytes. Send less at once."""
 
     status, code = 413, "payload_too_large"
 
 
 class UnsupportedMediaType(TopicsError):
-    """The Content-Type of the body is not application/json."""
+    """The body is not `application/json`, or its encoding is not gzip. With curl, use `--json`."""
 
     status, code = 415, "unsupported_media_type"
 
 
 class UpgradeRequired(TopicsError):
-    """The path is a WebSocket, and the request does not ask for one."""
+    """This path is a [WebSocket](websocket.md). Connect with a client of WebSockets."""
 
     status, code = 426, "upgrade_required"
     headers = ((b"upgrade", b"websocket"), (b"connection", b"upgrade"))
 
 
 class RouterCycle(TopicsError):
-    """The router would close a directed cycle. `detail.cycle` is the path."""
+    """The router would close the cycle `detail.cycle`. Send `allow_cycle` if you want the cycle."""
 
     status, code = 409, "router_cycle"
+    text = "this router would close the cycle {}: send allow_cycle: true if you want the cycle"
 
     def __init__(self, cycle: list[str]) -> None:
-        way = " -> ".join(cycle)
-        super().__init__(
-            f"this router would close the cycle {way}: send allow_cycle: true if you want the cycle", cycle=cycle
-        )
+        super().__init__(self.text.format(" -> ".join(cycle)), cycle=cycle)
         self.cycle = cycle
 
     def told_to(self, shown: Callable[[str], str]) -> TopicsError:
-        return RouterCycle([shown(name) for name in self.cycle])
+        return type(self)([shown(name) for name in self.cycle])
+
+
+class DeadLetterCycle(RouterCycle):
+    """Dead letters would come back to the queue by `detail.cycle`. Choose another `dead_letter`."""
+
+    status, code = 409, "dead_letter_cycle"
+    text = "dead letters would go round in the cycle {}: choose another dead_letter"
 
 
 class Incompatible(TopicsError):
-    """The existing topic or router of this name conflicts with the request."""
+    """The object exists, and this field cannot change. `detail.reason` for routers: `router_dest_fan_in` (the dest has
+    another source), `router_leads_elsewhere`."""
 
     status, code = 409, "topic_exists_incompatible"
 
@@ -157,73 +165,78 @@ class DestFanIn(Incompatible):
 
 
 class RouterOutsidePrefixes(TopicsError):
-    """The topic is a source or a dest of routers that the key may not delete. `detail.count` is their number."""
+    """`detail.count` routers of the topic are outside the key's prefixes. Use another key."""
 
     status, code = 409, "router_outside_prefixes"
 
 
 class TopicNotEmpty(TopicsError):
-    """The topic holds records, and the request deletes only an empty topic."""
+    """The topic holds records, and you sent `if_empty`."""
 
     status, code = 409, "topic_not_empty"
 
 
 class NotAQueue(TopicsError):
-    """The call is for queues, and the topic is a log."""
+    """The call is for jobs of a [queue](queues.md), and the topic is a log."""
 
     status, code = 409, "not_a_queue"
 
 
 class HeadMismatch(TopicsError):
-    """The topic's head is not the head that the append expected. `detail.head_seq` is the topic's head."""
+    """The head is `detail.head_seq`, not `expected_head`. Read first, then decide."""
 
     status, code = 409, "head_mismatch"
 
 
 class TopicSealed(TopicsError):
-    """The topic is sealed. A sealed topic takes no records and no deletes until somebody unseals it."""
+    """The topic is [sealed](wire.md#sealed-topics). Send again after it is unsealed."""
 
     status, code = 409, "topic_sealed"
 
 
 class TopicNotSealed(TopicsError):
-    """A copy needs a sealed topic, and this one is not sealed."""
+    """A [copy](wire.md#copies), a delete with `copy` or a DELETE with `if_sealed` needs a sealed topic."""
 
     status, code = 409, "topic_not_sealed"
 
 
 class CursorMoved(TopicsError):
-    """The cursor is not at the expected seq. `detail.seq` is its position."""
+    """The cursor is at `detail.seq`, not at `expected_seq`. Stop: your consumer was replaced. In a
+    [mirror](wire.md#mirrors): continue at `detail.seq`."""
 
     status, code = 409, "cursor_moved"
 
 
 class ShareMoved(TopicsError):
-    """A share of the commit belongs to another member or session by now. `detail.shares` has the numbers of these shares."""
+    """`detail.shares` of the [group](groups.md#commit) have another owner or generation. Nothing was committed. Forget
+    these shares, commit the others."""
 
     status, code = 409, "share_moved"
 
 
 class SessionEnded(TopicsError):
-    """The member's session has ended: it timed out, another stream took the member's name, or the member left."""
+    """The member's session in the [group](groups.md#commit) timed out, was replaced or left. Stop work on its records, join
+    again."""
 
     status, code = 409, "session_ended"
 
 
 class TopicFull(TopicsError):
-    """The topic is full and evicts no records. No record of this write was appended."""
+    """The topic is full and has `discard: "reject"`. Delete records, raise the cap, or set `discard` to `old`."""
 
     status, code = 422, "topic_full"
 
 
 class IdempotencyMismatch(TopicsError):
-    """An earlier append used this idempotency key with other records. `detail` has its seqs. This append stored nothing."""
+    """This key has other records, `detail.first_seq` to `detail.last_seq`. `detail.index`: this record of `records` has the
+    key. Use another key."""
 
     status, code = 422, "idempotency_mismatch"
 
 
 class Throttled(TopicsError):
-    """A resource cap is reached. `detail.limit` is its name, `detail.max` its value."""
+    """The cap `detail.limit` of `detail.max` is reached. Raise the [cap](settings.md#caps), or send again after
+    `Retry-After`."""
 
     status, code, retry_after = 429, "throttled", 1
 
@@ -234,7 +247,8 @@ class Throttled(TopicsError):
 
 
 class NotReady(TopicsError):
-    """PostgreSQL is not available. The request may be sent again."""
+    """The message says why: PostgreSQL is away, too slow, older than 14 or not migrated, a lock was held for too long (look
+    at `pg_stat_activity`), or this process has no free file descriptor. `Retry-After` is 1 s."""
 
     status, code, retry_after = 503, "not_ready", 1
 
@@ -247,12 +261,13 @@ class Outdated(NotReady):
 
 
 class StorageFull(TopicsError):
-    """PostgreSQL's disk is full, and nothing was written. Reads still work. Deletes free space after a while."""
+    """The disk is full. Nothing was written. Reads continue. Enlarge the disk, or delete whole topics. Appends work again
+    within a minute. `Retry-After` is 5 s."""
 
     status, code, retry_after = 503, "storage_full", 5
 
 
 class ShuttingDown(TopicsError):
-    """This process is shutting down. Send the request to another process."""
+    """This process stops. `Retry-After` is 1 s."""
 
     status, code, retry_after = 503, "shutting_down", 1

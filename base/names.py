@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 
-from django.conf import settings
-
-from base.bounds import check_token
 from base.errors import InvalidRequest
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}", re.ASCII)
-# The settings are read once, because the lookup of a setting takes longer than the check of a name.
-MAX_TAG_BYTES, MAX_NODE_BYTES = settings.TOPICS_MAX_TAG_BYTES, settings.TOPICS_MAX_NODE_BYTES
 HIDDEN = "*"  # placeholder for a name that a key may not see. It is not a valid name.
 ROUTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]{0,254}", re.ASCII)
 
@@ -42,14 +37,6 @@ def within(name: str, prefixes: tuple[str, ...]) -> bool:
 def shown(name: str, prefixes: tuple[str, ...]) -> str:
     """Returns the name, or HIDDEN if a key with these prefixes may not see it."""
     return name if within(name, prefixes) else HIDDEN
-
-
-def check_node(node: str) -> None:
-    check_token("node", node, MAX_NODE_BYTES)
-
-
-def check_tag(tag: str) -> None:
-    check_token("tag", tag, MAX_TAG_BYTES)
 
 
 def after_prefix(prefix: str) -> str | None:

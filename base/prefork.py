@@ -31,7 +31,7 @@ def run(
 
     `work` gets the slot of its process, from 0, and returns an exit code. SIGTERM and SIGINT end the processes. SIGHUP ends them,
     too, unless the work `reloads`. Processes that take longer than `patience` (s) are killed. If this process is killed, the
-    kernel sends `orphan_signal` to the others. `name`: of the whole, for the log.
+    kernel sends `orphan_signal` to the others. `name` stands for all of them in the log.
     """
     children: dict[int, int] = {}  # the slot of each process
     ending = False

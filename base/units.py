@@ -14,6 +14,16 @@ def counted(number: int, noun: str) -> str:
     return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
 
 
+def waits(number: int, noun: str) -> str:
+    """Returns who waits: "1 record waits", "2 records wait"."""
+    return f"{counted(number, noun)} {'waits' if number == 1 else 'wait'}"
+
+
+def sentence(text: str) -> str:
+    """Returns the message of an error as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
 def size(count: int) -> str:
     """Returns a number of bytes in a unit from B to TB."""
     value = float(count)

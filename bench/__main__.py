@@ -1,7 +1,7 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, traces, caps, keys, queues, groups, routers, push, console, gateway, watch, watchers, rooms and
-sockets. The options belong to the section caps (bench/caps.py).
+The sections are log, calls, traces, caps, keys, share, queues, groups, outbox, routers, push, webhooks, console, gateway, watch,
+watchers, rooms, sockets and clients. The options belong to the section caps (bench/caps.py).
 """
 
 from __future__ import annotations
@@ -46,21 +46,25 @@ def main() -> None:
     from bench import (
         calls,
         caps,
+        clients,
         console,
         gateway,
         groups,
         keys,
         load,
         log,
+        outbox,
         push,
         queues,
         report,
         room,
         routers,
+        share,
         sockets,
         streams,
         traces,
         watch,
+        webhooks,
     )
     from tests import instances
 
@@ -73,10 +77,13 @@ def main() -> None:
             lambda instance: caps.run(instance, given.pairs or caps.PAIRS, given.minutes),
         ),
         "keys": ("Idempotency keys of records", keys.run),
+        "share": ("A fair share", share.run),
         "queues": ("Queues", queues.run),
         "groups": ("Consumer groups", groups.run),
+        "outbox": ("The outbox", outbox.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
+        "webhooks": ("Webhooks", webhooks.run),
         "console": ("The console", console.run),
         "gateway": ("The gateway", gateway.run),
         "watch": ("Watch", lambda instance: streams.run(instance.url)),
@@ -86,8 +93,14 @@ def main() -> None:
         ),
         "rooms": ("Rooms", room.run),
         "sockets": ("WebSockets", sockets.run),
+        "clients": ("The Python client, beside httpx by hand", clients.run),
     }
-    settings: dict[str, dict[str, str]] = {"push": watch.NO_CAPS | push.SETTINGS, "watchers": {}}
+    settings: dict[str, dict[str, str]] = {
+        "push": watch.NO_CAPS | push.SETTINGS,
+        "webhooks": watch.NO_CAPS | webhooks.SETTINGS,
+        "watchers": {},
+        "share": share.SETTINGS,
+    }
     wanted = given.sections or list(parts)
     if unknown := set(wanted) - set(parts):
         raise SystemExit(f"bench: no section {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
@@ -125,7 +138,23 @@ Records have about 110 bytes of JSON.
 
 The raw limit is psycopg alone on one connection. In the same run it executes the server's own statement with the same rows
 in the same PostgreSQL. The ratio is the measured figure divided by the raw limit. Several connections can beat the raw
-limit, because their appends share transactions."""
+limit, because their appends share transactions.
+
+An append of one record on one connection takes about 0.37 ms. Its parts were timed apart, in one process on PostgreSQL 15, as the
+10th percentile of 3,000 runs:
+
+| part of an append | µs |
+|---|---|
+| HTTP: parse the request, write the answer | 15 |
+| a task for the call | 23 |
+| route, key, caps, body | 33 |
+| the call: JSON, checks of the record, the answer's body | 57 |
+| the line of appends that share a transaction, and the wake-up of readers | 31 |
+| a round trip to PostgreSQL, with an empty statement | 79 |
+| the statement in PostgreSQL: the head and the record | 120 |
+| its commit, which does not wait for the disk | 7 |
+
+So PostgreSQL has 0.2 ms of it, and a client that wants more from one connection appends several records at once."""
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def run(instance: Instance) -> Iterator[Row]:
         "a router": "/admin/router/r1/",
         "graph, laid out before": "/admin/graph/",
         "limits": "/admin/limits/",
-        "jobs": "/admin/jobs/",
+        "jobs": "/admin/tasks/",
         "audit log": "/admin/topics/auditentry/",
     }.items():
         pages[name] = page_ms(instance, path, cookie)

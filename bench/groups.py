@@ -21,7 +21,7 @@ import uvloop
 
 from bench.report import Row
 from bench.watch import PAD, Server, at, exchange, name
-from tests.groups.team import Line, broken, end_of_sessions, shown_in, shown_twice
+from tests.groups.team import Line, broken, shown_twice
 from tests.instances import Instance
 
 MEMBERS, RATE, BATCH, PRODUCERS = 10, 5_000, 100, 4
@@ -224,7 +224,7 @@ class Group:
         while (state := await self.state())["lag"] and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
         found = list(broken(self.lines, state["shares"], set(self.sent)))
-        twice = shown_twice(shown_in(self.lines), end_of_sessions(self.lines, defaultdict(list)))
+        twice = shown_twice(self.lines, defaultdict(list), SESSION_MS)
         quiet, moving, dying = (phase() for phase in phases)
         return Met(rate, quiet, moving, dying, found, len(twice))
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
@@ -35,13 +35,14 @@ def require_wrk() -> None:
 class Requests:
     """A request that is repeated. `$n` in the path or body counts the requests from 1 to `most` and starts again.
 
-    If `most` is 0, `$n` never starts again. `$round` in the body counts these repetitions from 1.
+    If `most` is 0, `$n` never starts again. `$round` in the body counts these repetitions from 1. `key`: the secret, if any.
     """
 
     method: str
     url: str
     body: str = ""
     most: int = 0
+    key: str = ""
 
     @property
     def path(self) -> str:
@@ -49,12 +50,14 @@ class Requests:
 
     def to(self, root: str) -> Requests:
         """Returns the same requests to another server."""
-        return Requests(self.method, root + self.path, self.body, self.most)
+        return replace(self, url=root + self.path)
 
     def script(self) -> str:
         """Returns the requests as a Lua script for wrk."""
         path = self.path
         lines = [f'wrk.method = "{self.method}"', f"local body = [==[{self.body}]==]"]
+        if self.key:
+            lines.append(f'wrk.headers["Authorization"] = "Bearer {self.key}"')
         if self.body:
             lines += ['wrk.headers["Content-Type"] = "application/json"', "wrk.body = body"]
         if "$n" in path + self.body or "$round" in self.body:

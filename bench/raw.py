@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import psycopg
 
-from store.connection import SESSION
+from store.planner import SESSION
+from topics.append.records import Append, check_rows
+from topics.append.statements import appending
 from topics.cache import LOOKUP, CachedTopic
-from topics.diff import DIFF
-from topics.insert import appending
-from topics.records import Append, check_rows
+from topics.read.diff import DIFF
 
 SECONDS = 1.5
 

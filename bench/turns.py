@@ -14,8 +14,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from http1 import Request
-from http1.server import Answering, Handler
+from http1 import Answering, Handler, Request
 
 if TYPE_CHECKING:
     from wire.traced import Traced

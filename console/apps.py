@@ -8,7 +8,7 @@ class AdminConfig(apps.AdminConfig):
     """Django's admin with our site class."""
 
     default = False  # the package's default app is ConsoleConfig
-    default_site = "console.pages.Site"
+    default_site = "console.pages.ConsoleSite"
 
 
 class ConsoleConfig(AppConfig):

@@ -30,19 +30,19 @@ Way = tuple[str, ...]  # names of a virtual cluster and of the routes behind it
 Rates = dict[Way, tuple[float, float]]  # requests a second, and requests with a 5xx answer a second
 
 
-class Node(msgspec.Struct):
+class GatewayNode(msgspec.Struct):
     id: int
     state: str
     breaker: str
 
 
-class Cluster(msgspec.Struct):
+class GatewayCluster(msgspec.Struct):
     name: str
     state: str
-    nodes: list[Node]
+    nodes: list[GatewayNode]
 
 
-class Target(msgspec.Struct):
+class GatewayTarget(msgspec.Struct):
     """A cluster, or a router with its routes."""
 
     cluster: str = ""
@@ -55,7 +55,7 @@ class Counted(msgspec.Struct):
     name: str
     requests: int
     errors: int
-    target: Target
+    target: GatewayTarget
     filters: list[str] = []
 
 
@@ -67,7 +67,7 @@ class VirtualCluster(Counted):
     in_flight: int = 0
 
 
-class Answer(msgspec.Struct):
+class GatewayStatus(msgspec.Struct):
     """The answer of a gateway (gateway/status.py). `configurations`: of all its processes. They differ only during a reload."""
 
     status: str
@@ -75,7 +75,7 @@ class Answer(msgspec.Struct):
     configurations: list[str]
     processes: int
     virtual_clusters: list[VirtualCluster]
-    clusters: list[Cluster]
+    clusters: list[GatewayCluster]
     degraded: list[str] = []
 
     def counts(self) -> Iterator[tuple[Way, Counted]]:
@@ -84,7 +84,7 @@ class Answer(msgspec.Struct):
             yield from below((each.name,), each.target)
 
 
-def below(way: Way, target: Target) -> Iterator[tuple[Way, Counted]]:
+def below(way: Way, target: GatewayTarget) -> Iterator[tuple[Way, Counted]]:
     for route in target.routes:
         yield (*way, route.name), route
         yield from below((*way, route.name), route.target)
@@ -95,7 +95,7 @@ class Seen(NamedTuple):
     old."""
 
     name: str
-    answer: Answer | None
+    answer: GatewayStatus | None
     answered_ts: int
     failure: str
     failing_ts: int
@@ -108,7 +108,7 @@ class Seen(NamedTuple):
         return self.answer.status if self.answer else "asked"
 
 
-class Watched:
+class WatchedGateway:
     """One gateway. Its thread writes the fields and pages read them. `lock` guards all fields."""
 
     def __init__(self, url: str) -> None:
@@ -120,7 +120,7 @@ class Watched:
         self.thread: threading.Thread | None = None
         self.looked_at = 0.0
         self.first = threading.Event()  # set after the first answer or failure
-        self.answer: Answer | None = None
+        self.answer: GatewayStatus | None = None
         self.answered_ts = self.failing_ts = 0
         self.failure = ""
         self.rates: Rates = {}
@@ -150,7 +150,7 @@ class Watched:
                     self.first.clear()
                     return
 
-    def ask(self) -> Answer:
+    def ask(self) -> GatewayStatus:
         """Requests the graph. Raises OSError, HTTPException, MsgspecError, RecursionError or ValueError."""
         client = http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS)
         if self.is_tls:
@@ -166,7 +166,7 @@ class Watched:
             raise ValueError(f"GET {PATH} was answered with {response.status}")
         if len(body) > MOST_BYTES:
             raise ValueError(f"the answer to GET {PATH} has more than {MOST_BYTES} bytes")
-        return msgspec.json.decode(body, type=Answer)
+        return msgspec.json.decode(body, type=GatewayStatus)
 
     def failed(self, why: str) -> None:
         with self.lock:
@@ -174,7 +174,7 @@ class Watched:
                 self.failing_ts = now_ms()
             self.failure, self.rates = why, {}
 
-    def take(self, answer: Answer, now: float) -> None:
+    def take(self, answer: GatewayStatus, now: float) -> None:
         with self.lock:
             if self.answer is not None:
                 self.rates = rates_between(self.answer, answer, now - self.answered)
@@ -185,7 +185,7 @@ class Watched:
             return Seen(self.name, self.answer, self.answered_ts, self.failure, self.failing_ts, self.rates)
 
 
-def rates_between(before: Answer, after: Answer, seconds: float) -> Rates:
+def rates_between(before: GatewayStatus, after: GatewayStatus, seconds: float) -> Rates:
     """Returns the rates between two answers. A new way has no rate yet."""
     old = dict(before.counts())
     return {
@@ -198,13 +198,13 @@ def rates_between(before: Answer, after: Answer, seconds: float) -> Rates:
     }
 
 
-_watched: dict[str, Watched] = {}
+_watched: dict[str, WatchedGateway] = {}
 
 
 def seen(wait: float = 0.0) -> list[Seen]:
     """Returns the known state of each gateway, in the order of the setting. Waits up to `wait` seconds in total for gateways
     that have not answered yet."""
-    watched = [_watched.setdefault(url, Watched(url)) for url in settings.TOPICS_GATEWAYS]
+    watched = [_watched.setdefault(url, WatchedGateway(url)) for url in settings.TOPICS_GATEWAYS]
     for each in watched:
         each.look()
     deadline = time.monotonic() + wait

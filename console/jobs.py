@@ -13,7 +13,7 @@ from celery import signals
 from django.conf import settings
 
 from base.clock import now_ms
-from console import heartbeat
+from console.health import heartbeat
 from console.models import Failure, Task
 from store.database import prepared
 
@@ -102,6 +102,7 @@ def listen() -> None:
     signals.task_failure.connect(process.note_failure, weak=False)
     signals.worker_ready.connect(worker_ready, weak=False)
     signals.beat_init.connect(beat_ready, weak=False)
+    signals.worker_shutdown.connect(heartbeat.process.say_goodbye, weak=False)
 
 
 def worker_ready(sender: Any, **_: Any) -> None:

@@ -15,12 +15,13 @@ from store.database import prepared
 NEAR = 0.8  # part of a cap that is shown as near
 
 USED = """
-SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router), (SELECT count(*) FROM topics_watchsession),
+SELECT held.topics, (SELECT count(*) FROM routers_router), (SELECT count(*) FROM topics_watchsession),
        (SELECT coalesce(max(of_key), 0) FROM (SELECT count(*) AS of_key FROM topics_watchsession GROUP BY key_id) k),
        coalesce((SELECT sum(count) FROM topics_streamcount WHERE seen_ts > %(fresh)s), 0)::bigint,
        coalesce((SELECT max(of_key) FROM (SELECT sum(count) AS of_key FROM topics_streamcount
                                            WHERE seen_ts > %(fresh)s GROUP BY key_id) k), 0)::bigint,
-       (SELECT coalesce(sum(bytes), 0)::bigint FROM topic_heads), (SELECT count(*) FROM console_sample)
+       held.bytes, (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'console_sample'::regclass)
+  FROM topic_totals() held
 """
 ASKED = (  # limits of a single request, so they have no usage
     ("TOPICS_MAX_RECORDS_PER_APPEND", "records per append"),
@@ -70,7 +71,7 @@ def limits(now: int) -> list[Limit]:
         limit("TOPICS_MAX_STREAMS", "open streams", streams),
         limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key or address with the most", streams_of_key),
         limit("TOPICS_MAX_TOTAL_BYTES", "payload of all topics", bytes),
-        limit("TOPICS_HISTORY_MAX_SAMPLES", "samples of this console", samples),
+        limit("TOPICS_HISTORY_MAX_SAMPLES", "samples of this console, as PostgreSQL estimates", samples),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Tables of the console: heartbeats, samples, task counts, and layouts of the graph."""
+"""Tables of the console: heartbeats, samples, signals, task counts, and layouts of the graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Process(models.Model):
-    """A process of this site, and its last heartbeat (heartbeat.py). The row is deleted an hour after the last heartbeat."""
+    """A process of this site, and its last heartbeat (health/heartbeat.py). The row is deleted an hour after that."""
 
     class Kind(models.TextChoices):
         WEB = "web"
@@ -34,7 +34,7 @@ class Count(models.Model):
 
 
 class Sample(models.Model):
-    """The state of a topic, a router or the whole instance at a minute (samples.py).
+    """The state of a topic, a router, a webhook or the whole instance at a minute (history/samples.py).
 
     A minute without changes has no row: the previous row still holds. The instance's own row (kind "all") exists for every
     sampled minute. If the row is missing, the state at the minute is unknown.
@@ -44,22 +44,72 @@ class Sample(models.Model):
         ALL = "all"
         TOPIC = "topic"
         ROUTER = "router"
+        WEBHOOK = "hook"
 
     pk = models.CompositePrimaryKey("kind", "object_id", "ts")
     kind = models.CharField(max_length=6, choices=Kind)
     object_id = models.BigIntegerField()  # no foreign key; samples of deleted objects expire with age
     ts = models.BigIntegerField()
-    head_seq = models.BigIntegerField()  # topic: head; router: records forwarded; all: records appended
+    head_seq = models.BigIntegerField()  # topic: head; router: records forwarded; webhook: delivered; all: appended
     reads = models.BigIntegerField(default=0)  # all: records read
     forwarded = models.BigIntegerField(default=0)  # all: records forwarded
-    count = models.BigIntegerField(default=0)
-    bytes = models.BigIntegerField(default=0)
-    lag = models.BigIntegerField(default=0)  # topic: lag of its slowest named cursor
+    count = models.BigIntegerField(default=0)  # webhook: calls
+    bytes = models.BigIntegerField(default=0)  # webhook: milliseconds of its calls
+    lag = models.BigIntegerField(
+        default=0
+    )  # topic: lag of its slowest named cursor; webhook: records that wait for another call
     oldest_ms = models.BigIntegerField(default=0)  # age of the oldest record that waits
-    errors = models.BigIntegerField(default=0)  # router: failed steps; all: answers with a 5xx
+    errors = models.BigIntegerField(default=0)  # router: failed steps; webhook: failed calls; all: answers with a 5xx
 
     class Meta:
         indexes = [models.Index(fields=["ts"], name="console_sample_by_age")]
+
+
+class Signal(models.Model):
+    """A problem of this instance (health/signals.py). It is open until `closed_ts`. `absent_ts`: since when no look finds it."""
+
+    class Level(models.TextChoices):
+        BAD = "bad"
+        WARN = "warn"
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.CharField(max_length=40, db_collation="C")
+    object = models.TextField(db_collation="C")
+    level = models.CharField(max_length=4, choices=Level)
+    text = models.TextField()
+    advice = models.TextField()
+    url = models.TextField()
+    act = models.TextField()
+    because = models.JSONField(default=list)  # objects whose signal would explain this one
+    since_ts = models.BigIntegerField()
+    opened_ts = models.BigIntegerField()
+    absent_ts = models.BigIntegerField(null=True)
+    closed_ts = models.BigIntegerField(null=True)
+    times = models.IntegerField(default=1)  # how often it came while it was open
+    reason = models.TextField(default="")  # of the silence
+    silenced_by = models.TextField(default="")
+    silenced_until_ts = models.BigIntegerField(null=True)
+
+    class Meta:
+        permissions = [("silence_signal", "May silence a signal")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "object"], condition=models.Q(closed_ts=None), name="console_signal_open"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["kind", "object", "id"], name="console_signal_of_object"
+            ),  # a silence that still holds
+            models.Index(fields=["closed_ts"], name="console_signal_by_age"),
+        ]
+
+
+class Judgement(models.Model):
+    """The place at which the next look for problems continues. One row."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    place = models.JSONField()
 
 
 class Task(models.Model):
@@ -88,7 +138,7 @@ class Failure(models.Model):
 
 
 class Layout(models.Model):
-    """Graphviz's positions of the nodes and edges of a graph (layout.py), by a hash of everything that the layout depends on."""
+    """Graphviz's positions of the nodes and edges of a graph (graph/layout.py), by a hash of all that the layout depends on."""
 
     key = models.CharField(primary_key=True, max_length=64)
     layout = models.TextField()

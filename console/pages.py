@@ -9,7 +9,14 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from base.clock import now_ms
-from console import graph, groups, limits, live_page, overview, queue, router, schedules, series, topic, work
+from console import limits, overview, work
+from console.graph import graph, panel
+from console.health import silence
+from console.history import series
+from console.lists import find, lists
+from console.lists.kinds import KINDS
+from console.live import live_page
+from console.objects import groups, queue, router, schedules, subscribers, topic, webhook_actions, webhooks
 from console.site import Console
 
 # Route, view (takes the site and the request), permission, name.
@@ -25,15 +32,24 @@ PAGES = (
     ("router/<str:name>/", router.page, "routers.view_router", "console_router"),
     ("router/<str:name>/pause/", router.pause, "routers.change_router", "console_pause"),
     ("router/<str:name>/move/", router.move, "console.move_router", "console_move"),
+    ("webhook/<str:name>/", webhooks.page, "push.view_webhook", "console_webhook"),
+    ("webhook/<str:name>/<slug:action>/", webhook_actions.page, "push.view_webhook", "console_webhook_action"),
     ("graph/", graph.page, "routers.view_router", "console_graph"),
+    ("graph/router/<str:name>/", panel.of_router, "routers.view_router", "console_router_panel"),
+    ("graph/topic/<str:name>/", panel.of_topic, "topics.view_topic", "console_topic_panel"),
+    ("subscriber/<int:id>/", subscribers.page, "push.view_subscriber", "console_subscriber"),
+    ("subscriber/<int:id>/pause/", subscribers.pause, "push.change_subscriber", "console_subscriber_pause"),
     ("live/", live_page.page, "topics.view_topic", "console_live"),
     ("limits/", limits.page, "topics.view_topic", "console_limits"),
-    ("jobs/", work.page, "console.view_task", "console_jobs"),
+    *((f"list/{kind.path}/", lists.page_of(kind), kind.permission, f"console_list_{kind.path}") for kind in KINDS),
+    ("signals/<int:id>/silence/", silence.page, "console.silence_signal", "console_silence"),
+    ("tasks/", work.page, "console.view_task", "console_tasks"),
+    ("find/", find.page, "topics.view_topic", "console_find"),
     ("complete/", topic.complete, "topics.view_topic", "console_complete"),
 )
 
 
-class Site(Console):
+class ConsoleSite(Console):
     """The admin's site with the console's pages."""
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -41,10 +57,8 @@ class Site(Console):
         if not request.user.has_perm("topics.view_topic"):
             return super().index(request, extra_context)
         request.current_app = self.name
-        chosen = request.GET.get("range", overview.DEFAULT)
-        chosen = chosen if chosen in series.RANGES else overview.DEFAULT
-        shown = overview.overview(chosen, now_ms())
-        return self.page(request, "console/overview.html", title="Overview", ranges=series.RANGES, **shown)
+        shown = overview.overview(series.chosen(request.GET.get("range", "")), now_ms())
+        return self.page(request, "console/overview.html", title="Overview", wall="wall" in request.GET, **shown)
 
     def get_urls(self) -> list[URLPattern]:
         def guarded(view: Any, permission: str) -> Any:

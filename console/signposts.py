@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from base.clock import now_ms
-from console import heartbeat
+from console.health import heartbeat
 
 HTML, JSON = "text/html", "application/json"
 

@@ -16,29 +16,41 @@ from django.utils.functional import SimpleLazyObject
 
 from base.errors import TopicsError
 
-# Title, URL name, permission, and the path below the admin's root of further pages that belong to the entry.
-NAV: tuple[tuple[str, str, str, str | None], ...] = (
-    ("Overview", "admin:index", "topics.view_topic", None),
-    ("Topics", "admin:topics_topic_changelist", "topics.view_topic", "topic/"),
-    ("Routers", "admin:routers_router_changelist", "routers.view_router", "router/"),
-    ("Graph", "admin:console_graph", "routers.view_router", None),
-    ("Live", "admin:console_live", "topics.view_topic", None),
-    ("Cursors", "admin:topics_cursor_changelist", "topics.view_cursor", None),
-    ("Push", "admin:push_subscriber_changelist", "push.view_subscriber", "push/"),
-    ("Pipeline", "admin:pipeline_run_changelist", "pipeline.view_run", "pipeline/"),
-    ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey", None),
-    ("Limits", "admin:console_limits", "topics.view_topic", None),
-    ("Jobs", "admin:console_jobs", "console.view_task", None),
-    ("Audit", "admin:topics_auditentry_changelist", "topics.view_auditentry", None),
-)
+# By group: title, URL name, permission, and the paths below the admin's root of further pages that belong to the entry.
+Entry = tuple[str, str, str, tuple[str, ...]]
+NAV: dict[str, tuple[Entry, ...]] = {
+    "Watch": (
+        ("Overview", "admin:index", "topics.view_topic", ()),
+        ("Graph", "admin:console_graph", "routers.view_router", ()),
+        ("Live", "admin:console_live", "topics.view_topic", ()),
+    ),
+    "Data": (
+        ("Topics", "admin:console_list_topics", "topics.view_topic", ("topic/", "topics/topic/")),
+        ("Routers", "admin:console_list_routers", "routers.view_router", ("router/", "routers/router/")),
+        ("Groups", "admin:console_list_groups", "topics.view_topic", ()),
+        ("Queues", "admin:console_list_queues", "topics.view_topic", ()),
+        ("Readers", "admin:console_list_readers", "topics.view_cursor", ("topics/cursor/",)),
+    ),
+    "Delivery": (
+        ("Webhooks", "admin:console_list_webhooks", "push.view_webhook", ("webhook/",)),
+        ("Bus", "admin:console_list_subscribers", "push.view_subscriber", ("subscriber/", "push/")),
+    ),
+    "Pipeline": (("Runs", "admin:pipeline_run_changelist", "pipeline.view_run", ("pipeline/",)),),
+    "Server": (
+        ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey", ()),
+        ("Limits", "admin:console_limits", "topics.view_topic", ()),
+        ("Tasks", "admin:console_tasks", "console.view_task", ()),
+        ("Audit", "admin:topics_auditentry_changelist", "topics.view_auditentry", ()),
+    ),
+}
 
 
-def lies_below(path: str, url: str, below: str | None) -> bool:
+def lies_below(path: str, url: str, below: tuple[str, ...]) -> bool:
     """Returns True if a page belongs to this entry of the navigation. Every path begins with the root's, so the root must
     match exactly."""
     root = reverse("admin:index")
     return (
-        path == url or (url != root and path.startswith(url)) or (below is not None and path.startswith(root + below))
+        path == url or (url != root and path.startswith(url)) or path.startswith(tuple(root + each for each in below))
     )
 
 
@@ -51,15 +63,17 @@ class Console(AdminSite):
     """Django's admin site with one navigation for Django's pages and the console's pages."""
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        context = super().each_context(request)
-        shown = [
-            (title, reverse(url), below) for title, url, permission, below in NAV if request.user.has_perm(permission)
-        ]
+        context, has = super().each_context(request), request.user.has_perm
+        nav = {
+            group: [(title, reverse(url), below) for title, url, permission, below in entries if has(permission)]
+            for group, entries in NAV.items()
+        }
+        here = (url for entries in nav.values() for _, url, below in entries if lies_below(request.path, url, below))
         return {
             **context,
             "version": settings.VERSION,
-            "nav": [(title, url) for title, url, _ in shown],
-            "nav_here": next((url for _, url, below in shown if lies_below(request.path, url, below)), None),
+            "nav": [(group, entries) for group, entries in nav.items() if entries],
+            "nav_here": next(here, None),
         }
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:

@@ -1,11 +1,14 @@
-"""Celery tasks: the sampler, and the upkeep of its table."""
+"""Celery tasks: the sampler, the look for problems, and the upkeep of their tables."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
 from base.clock import now_ms
-from console import jobs, samples
+from console import jobs
+from console.health import signals
+from console.health.processes import living
+from console.history import samples
 
 
 @shared_task(name="console.sample")
@@ -13,7 +16,13 @@ def sample() -> None:
     samples.sample(now_ms())
 
 
+@shared_task(name="console.judge")
+def judge() -> None:
+    signals.judge(living(now_ms(), 0.0), now_ms())
+
+
 @shared_task(name="console.thin")
 def thin() -> None:
     samples.thin(now_ms())
     jobs.drop_old()
+    signals.drop_old(now_ms())

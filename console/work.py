@@ -1,4 +1,4 @@
-"""The Jobs page: Celery's queue, workers, beat's schedule, and failed tasks."""
+"""The Tasks page: Celery's queue, workers, beat's schedule, and failed tasks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from base.clock import now_ms
-from console import heartbeat, jobs, processes
-from console.live import part
+from console import jobs
+from console.health import heartbeat, processes
+from console.live.live import part
 from console.models import Failure, Task
 from console.site import Console
 
@@ -21,7 +22,7 @@ def state(now: int) -> dict[str, Any]:
     scheduled = jobs.schedule()
     known = {each.task for each in scheduled}
     return {
-        "queue": heartbeat.queue_length(),
+        "queue": heartbeat.waiting_tasks(),
         "processes": [each for each in processes.living(now, 0.0) if each.kind in (*heartbeat.NEEDED, "push", "Redis")],
         "scheduled": scheduled,
         "others": [task for task in Task.objects.order_by("name") if task.name not in known],
@@ -30,7 +31,7 @@ def state(now: int) -> dict[str, Any]:
 
 
 def page(site: Console, request: HttpRequest) -> HttpResponse:
-    return site.page(request, "console/jobs.html", title="Jobs", **state(now_ms()))
+    return site.page(request, "console/jobs.html", title="Tasks", **state(now_ms()))
 
 
 @part("jobs", "console.view_task")

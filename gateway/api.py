@@ -60,8 +60,22 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from base.errors import InvalidRequest, TopicsError
-from gateway.operations import Operation, place
+from base.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    NotReady,
+    Throttled,
+    TopicNotFound,
+    TopicsError,
+    Unauthorized,
+)
+from contract import cloudevents
+from contract.operations import Operation, called
+from contract.paths import canonical
+from gateway.configuration.shapes import EVERYWHERE, Place
+from http1.messages import find
+from wire.inflate import gunzip, is_gzip
 
 __all__ = [
     "ANONYMOUS",
@@ -69,9 +83,15 @@ __all__ = [
     "FilterContext",
     "FilterFactory",
     "FilterFactoryContext",
+    "Forbidden",
     "Headers",
+    "InvalidRequest",
+    "NoConfig",
     "NodeState",
+    "NotFound",
+    "NotReady",
     "Operation",
+    "Place",
     "PluginConfigError",
     "Request",
     "Response",
@@ -81,15 +101,25 @@ __all__ = [
     "RouterFactoryContext",
     "RouterResponse",
     "Subject",
+    "Throttled",
+    "TopicNotFound",
     "TopicState",
+    "TopicsError",
     "TopologyService",
+    "Unauthorized",
     "VirtualNode",
+    "without",
 ]
 
 Headers = Sequence[tuple[bytes, bytes]]  # names in lower case
 MOST_BODY_BYTES = 64 * 1024 * 1024  # limit of `await request.body()` and `await response.read()`
+CONTENT_ENCODING = b"content-encoding"
 C = TypeVar("C", contravariant=True)
 I = TypeVar("I")  # noqa: E741
+
+
+class NoConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """For plugins without configuration."""
 
 
 class PluginConfigError(Exception):
@@ -130,8 +160,9 @@ class Stream(Protocol):
 class Request:
     """One request on its way to a server. A request is immutable: `replace` returns a changed copy.
 
-    `path` begins with `/v0/…`, without the prefix of the virtual cluster. `topic` is the topic in the path, or None. `name` is
-    the other name in the path (cursor, router, wid, seq). `query` is the raw query string.
+    `path` begins with `/v0/…`, without the prefix of the virtual cluster. In it only those characters are encoded that must be.
+    `topic` is the topic in the path, or None. `name` is the other name in the path (cursor, router, wid, seq). `query` is the
+    raw query string.
 
     Example: `request.replace(topic=f"eu.{request.topic}", headers=without(request.headers, b"authorization"))`.
     """
@@ -148,23 +179,33 @@ class Request:
         *,
         is_upgrade: bool = False,
     ) -> None:
-        self.method, self.path, self.query, self.headers, self._body = method, path, query, headers, body
-        self.operation, self.topic, self.name = place(method, path)
+        self.method, self.path, self.query, self.headers, self._body = method, canonical(path), query, headers, body
+        self.operation, self.topic, self.name = called(method, self.path)
         self._is_upgrade = is_upgrade
         if is_upgrade:
             self.operation = Operation.UPGRADE
 
     def header(self, name: bytes) -> bytes | None:
-        """Returns the first value of a header, or None."""
-        for each, value in self.headers:
-            if each == name:
-                return value
-        return None
+        """Returns the last value of a header, as a server reads a repeated one, or None."""
+        return find(self.headers, name)
 
     async def body(self) -> bytes:
-        """Returns the whole body and keeps the body, so the request can still be sent. Raises TopicsError above 64 MiB."""
+        """Returns the whole body, unzipped, and keeps the body, so the request can still be sent.
+
+        CloudEvents become the same append in JSON. The body has no Content-Encoding any more, so read the body before the
+        headers. Raises TopicsError above 64 MiB, and for a body that is not a valid gzip body or CloudEvent.
+        """
         if not isinstance(self._body, bytes):
             self._body = await self._body.read(MOST_BODY_BYTES)
+        encodings = [value for name, value in self.headers if name == CONTENT_ENCODING]
+        if encodings:
+            # A server looks at the last header of a name only.
+            if is_gzip(encodings[-1]):
+                self._body = gunzip(self._body, MOST_BODY_BYTES)
+            self.headers = without(self.headers, CONTENT_ENCODING)
+        if self.operation is Operation.APPEND and cloudevents.is_sent(by_name := dict(self.headers)):
+            self._body = cloudevents.as_append(by_name, self._body)
+            self.headers = cloudevents.without_event(self.headers)
         return self._body
 
     async def json(self, shape: Any = dict[str, Any]) -> Any:
@@ -173,6 +214,8 @@ class Request:
             return msgspec.json.decode(await self.body() or b"{}", type=shape)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"unreadable body: {error}") from error
+        except RecursionError as error:
+            raise InvalidRequest("the JSON is nested too deeply") from error
 
     @property
     def raw_body(self) -> bytes | Stream:
@@ -240,11 +283,8 @@ class Response:
         return cls(status, [(b"content-type", b"application/json"), *headers], msgspec.json.encode(value))
 
     def header(self, name: bytes) -> bytes | None:
-        """Returns the first value of a header, or None."""
-        for each, value in self.headers:
-            if each == name:
-                return value
-        return None
+        """Returns the last value of a header, as a server reads a repeated one, or None."""
+        return find(self.headers, name)
 
     async def read(self) -> bytes:
         """Returns the whole body and keeps the body. Raises TopicsError above 64 MiB."""
@@ -350,6 +390,18 @@ class Router(Protocol):
         """Called when the client's connection ends."""
         ...
 
+    def still_leads_to(self, route: str, request: Request) -> bool:
+        """Returns whether a new request like this would take the same route.
+
+        Called every second for each open stream that this router sent to the route. After False, the stream ends, and its client
+        connects again.
+        """
+        return True
+
+    def explain(self, request: Request) -> str | None:
+        """Returns the reason for the decision on a request, for `topics gateway explain`, or None."""
+        return None
+
 
 class RouterContext(Protocol):
     """The calls that a router can make for one request.
@@ -405,20 +457,29 @@ class RouterFactory(Protocol[C, I]):
     The type of `config` is the annotation in `initialize`: a msgspec.Struct. Faults in the configuration are reported with
     their line in the file.
 
-    A factory, also of a filter, may declare `offers_not` and `breaks`, each a mapping from Operation to a reason
-    (docs/gateway.md, "What a plugin breaks"):
-
-        offers_not = {Operation.GET_METRICS: "counters of several servers are not one server's"}
-        breaks = {Operation.FOLLOW_WATCH: "a stream ends at each switch"}
-
-    `passes_upgrades = True` means that the plugin decides without reading the frames of a WebSocket. Otherwise, requests for a
-    WebSocket get 501 behind the plugin.
-
     Example: see the head of this module.
     """
 
+    offers_not: Mapping[Operation, str] = {}
+    """Operations that the plugin cannot serve, each with the reason. They are 501.
+
+    Example: `offers_not = {Operation.GET_METRICS: "counters of several servers are not one server's"}`.
+    """
+    breaks: Mapping[Operation, str] = {}
+    """Operations that pass and lose a promise of the server, each with the reason (docs/gateway-plugins.md)."""
+    passes_upgrades: bool = False
+    """Whether a WebSocket passes, because the plugin decides without its frames. Otherwise requests for one are 501."""
+    decides_identifiers: bool = False
+    """Whether the router is also asked about identifiers that one of its servers issued (a watch id, a cursor of a list).
+
+    Otherwise such a request goes to the server that issued the identifier, without a call of `on_request`.
+    """
+
     def initialize(self, context: RouterFactoryContext, config: C) -> I:
-        """Called once per virtual cluster, at the start and at a reload. Raises PluginConfigError."""
+        """Called once per virtual cluster in each process, at the start and at a reload that changes the virtual cluster.
+
+        What it returns is given to `create_router` and, at the end, to `close`. Raises PluginConfigError.
+        """
         ...
 
     def create_router(self, context: RouterFactoryContext, data: I) -> Router:
@@ -527,8 +588,19 @@ class Filter(Protocol):
         ...
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        """Returns the answer to pass back."""
+        """Returns the answer to pass back. Called for each request that `on_request` let pass.
+
+        An error behind the filter is an answer, too. It stays an error for a router in front. The status 499 means that the
+        client left before the answer, so the result is discarded.
+        """
         ...
+
+    def still_allows(self, context: FilterContext) -> bool:
+        """Returns whether this filter would still let the request of an open stream pass. Called every second.
+
+        After False, the stream ends with `unauthorized`.
+        """
+        return True
 
 
 class FilterContext(Protocol):
@@ -549,6 +621,8 @@ class FilterContext(Protocol):
     """The client's certificate, in the format of ssl.SSLSocket.getpeercert. None without TLS or certificate."""
     request: Request
     """The request as the filter received the request, for use in `on_response`."""
+    kept: Any
+    """For the filter's own use, from `on_request` to `on_response` and `still_allows`. None at first."""
 
     async def send_request(self, request: Request) -> Response:
         """Sends a request of the filter itself. The request passes only the filters between this filter and the server."""
@@ -565,6 +639,17 @@ class FilterFactory(Protocol[C, I]):
             def create_filter(self, context: FilterFactoryContext, data: StampConfig) -> Stamp: return Stamp()
             def close(self, data: StampConfig) -> None: ...
     """
+
+    places: frozenset[Place] = EVERYWHERE
+    """Where the filter may stand in the configuration."""
+    once: bool = False
+    """Whether a chain may have only one filter of this type."""
+    offers_not: Mapping[Operation, str] = {}
+    """As of a RouterFactory."""
+    breaks: Mapping[Operation, str] = {}
+    """As of a RouterFactory."""
+    passes_upgrades: bool = False
+    """As of a RouterFactory."""
 
     def initialize(self, context: FilterFactoryContext, config: C) -> I: ...
     def create_filter(self, context: FilterFactoryContext, data: I) -> Filter: ...

@@ -19,9 +19,9 @@ import msgspec
 from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.errors import RoutesFailed
-from gateway.identifiers import parameter, with_parameter
-from gateway.joined import JoinedStream
-from gateway.names import (
+from gateway.rewrite.identifiers import parameter, with_parameter
+from gateway.rewrite.joined import JoinedStream
+from gateway.rewrite.names import (
     LAST_EVENT_ID,
     Raws,
     Renaming,
@@ -43,8 +43,6 @@ def wants_partial(request: Request) -> bool:
 
 def without_partial(request: Request) -> Request:
     """Returns the request without `partial`, because servers refuse the parameter."""
-    if "partial" not in request.query:
-        return request
     return request.replace(query=with_parameter(request.query, "partial", None))
 
 

@@ -14,15 +14,17 @@ from pathlib import Path
 import click
 
 from base.errors import TopicsError
+from base.flag import flag
 from base.refusal import Refusal
 from gateway import explain as explaining
-from gateway import keys, migration
-from gateway.background import OwnRequests
-from gateway.config import Faulty
-from gateway.graph import RouterPlace, VirtualClusterPlace, places
+from gateway.configuration import keys
+from gateway.configuration.graph import RouterPlace, VirtualClusterPlace, places
+from gateway.configuration.load import Faulty
 from gateway.process import Listen, serve_all
-from gateway.routers.moves import Moves
-from gateway.server import Gateway
+from gateway.proxy.background import OwnRequests
+from gateway.routers.migrate import steps as migration
+from gateway.routers.migrate.moves import Moves
+from gateway.server import loaded
 
 FILE = click.Path(path_type=Path)
 
@@ -51,8 +53,8 @@ def serve(
         raise Refusal(
             "--tls-certificate and --tls-key need each other, and --tls-client-ca needs both: add the missing option."
         )
-    listen = Listen(os.environ.get("HOST", "127.0.0.1"), int(port), tls_certificate, tls_key, tls_client_ca)
-    warn(loaded(file, listen))
+    host, behind_proxy = os.environ.get("HOST", "127.0.0.1"), flag("GATEWAY_TLS_PROXY", False)
+    listen = Listen(host, int(port), tls_certificate, tls_key, tls_client_ca, behind_proxy)
     sys.exit(serve_all(file, listen, processes))
 
 
@@ -60,12 +62,10 @@ def serve(
 @click.argument("file", type=FILE)
 def check(file: Path) -> None:
     async def run() -> None:
-        gateway = Gateway(file, keys.random_seal())
-        warnings = gateway.load()
-        assert gateway.configuration is not None
-        warn([f"{file}:{each.line}: {each.text}" for each in warnings])
-        print(f"configuration {gateway.configuration.fingerprint}")
-        print("\n".join(explaining.graph(gateway.sites)))
+        with loaded(file, keys.random_seal()) as gateway:
+            assert gateway.configuration is not None
+            print(f"configuration {gateway.configuration.fingerprint}")
+            print("\n".join(explaining.graph(gateway.sites)))
 
     asyncio.run(run())
 
@@ -80,12 +80,11 @@ def check(file: Path) -> None:
 @click.option("--virtual-cluster", help="virtual cluster that gets the request (default: the first)")
 def explain(file: Path, method: str, path: str, subject: str | None, virtual_cluster: str | None) -> None:
     async def run() -> None:
-        gateway = Gateway(file, keys.random_seal())
-        gateway.load()
-        name = virtual_cluster or next(iter(gateway.sites))
-        if name not in gateway.sites:
-            raise Refusal(f"virtual cluster {name!r} does not exist: expected one of {', '.join(gateway.sites)}.")
-        print("\n".join(await explaining.explain(gateway.sites[name], method.upper(), path, subject)))
+        with loaded(file, keys.random_seal()) as gateway:
+            name = virtual_cluster or next(iter(gateway.sites))
+            if name not in gateway.sites:
+                raise Refusal(f"virtual cluster {name!r} does not exist: expected one of {', '.join(gateway.sites)}.")
+            print("\n".join(await explaining.explain(gateway.sites[name], method.upper(), path, subject)))
 
     asyncio.run(run())
 
@@ -105,10 +104,8 @@ def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, b
         raise Refusal("--mirror and --back exclude each other: choose one.")
 
     async def run() -> None:
-        gateway = Gateway(file, keys.random_seal())
-        gateway.load()
-        context, moves = the_migration(gateway.sites, topic, virtual_cluster)
-        try:
+        with loaded(file, keys.random_seal()) as gateway:
+            context, moves = the_migration(gateway.sites, topic, virtual_cluster)
             if back:
                 await migration.take_back(context, topic, moves.source, moves.dest)
                 print(f"{topic}: the move was taken back; the topic stays on the route {moves.source!r}")
@@ -119,11 +116,11 @@ def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, b
                     if step.moved or time.monotonic() - shown >= 1:
                         shown = time.monotonic()
                         print(f"{topic}: {step}", flush=True)
-        except TopicsError as error:
-            raise Refusal(f"{topic}: {error.message}.") from error
 
     try:
         asyncio.run(run())
+    except TopicsError as error:
+        raise Refusal(f"{topic}: {error.message}.") from error
     except KeyboardInterrupt:
         raise Refusal(
             f"{topic}: stopped. To continue, run the command again. To end the move, run it with --back."
@@ -152,22 +149,6 @@ def the_migration(
     site, place = found[0]
     assert isinstance(place, RouterPlace)
     return OwnRequests(site, place), place.data
-
-
-def loaded(file: Path, listen: Listen) -> list[str]:
-    """Checks the file and the certificates before any process starts. Returns the warnings. Raises Faulty, Refusal."""
-
-    async def run() -> list[str]:
-        gateway = Gateway(file, keys.seal() or keys.random_seal())
-        return [f"{file}:{each.line}: {each.text}" for each in gateway.load()]
-
-    listen.context()
-    return asyncio.run(run())
-
-
-def warn(warnings: Sequence[str]) -> None:
-    for each in warnings:
-        print(f"warning: {each}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str], called: str) -> None:

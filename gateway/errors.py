@@ -54,6 +54,12 @@ class NotOffered(TopicsError):
         super().__init__(f"{operation} is not available at this address: {why}", operation=operation)
 
 
+class NotSupported(TopicsError):
+    """The topic is in Kafka, which cannot do this. The message names the alternative."""
+
+    status, code = 501, "not_supported"
+
+
 class RoutesFailed(TopicsError):
     """Some routes of a fan-out failed. `route_errors` holds the error of each."""
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from base.errors import TopicsError
 from gateway.api import Request, Response, Subject
-from gateway.calls import Call, Session
-from gateway.graph import ClusterPlace, FilterPlace, RouterPlace, VirtualClusterPlace
-from gateway.keys import random_seal
+from gateway.configuration.graph import ClusterPlace, FilterPlace, RouterPlace, VirtualClusterPlace
+from gateway.configuration.keys import random_seal
+from gateway.proxy.calls import RoutedCall, Session
 
 
 def graph(sites: dict[str, VirtualClusterPlace]) -> Iterator[str]:
@@ -39,11 +39,11 @@ class DrySession(Session):
     """A connection whose requests reach no server. `steps`: the sends that were skipped."""
 
     def __init__(self, site: VirtualClusterPlace) -> None:
-        super().__init__(site, random_seal(), "explain", "127.0.0.1", None)
+        super().__init__(site, random_seal(), "explain", None)
         self.steps: list[str] = []
 
     async def send(
-        self, call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool
+        self, call: RoutedCall, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool
     ) -> Response:
         node = "any node" if is_any or node_id is None else f"node {node_id}"
         way = " / ".join(place.way) or "no route"
@@ -60,7 +60,7 @@ async def explain(site: VirtualClusterPlace, method: str, path: str, subject: st
     bare, _, query = path.partition("?")
     request = Request(method, bare, query)
     session = DrySession(site)
-    call = Call(session, request.operation)
+    call = RoutedCall(session, request.operation)
     call.subject = Subject(subject)
     steps = [f"virtual cluster {site.name}{through(site.filters)}", f"operation {request.operation.value}"]
     if request.topic is not None:
@@ -82,5 +82,5 @@ def reason(session: DrySession, place: RouterPlace, request: Request) -> str:
     """Returns the router's own reason for its decision (`explain(request)`), or the router's type."""
     if place.static:
         return "a static route, without a decision"
-    explained = getattr(session.router(place), "explain", None)
-    return str(explained(request)) if explained is not None else type(session.router(place)).__name__
+    router = session.router(place)
+    return router.explain(request) or type(router).__name__

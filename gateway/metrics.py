@@ -34,7 +34,7 @@ class Gauge(NamedTuple):
     route: str
 
 
-class Told(msgspec.Struct):
+class ProcessCounts(msgspec.Struct):
     """The report of one process to the other processes of the gateway. `breakers`: cluster, node and state."""
 
     pid: int
@@ -68,7 +68,7 @@ class Metrics:
         if status >= 500:
             row[-1] += 1
 
-    def continued(self, told: Told) -> None:
+    def continued(self, told: ProcessCounts) -> None:
         """Continues the counters of an earlier process."""
         self.requests = {key: list(row) for key, row in told.requests}
         self.errors = dict(told.errors)
@@ -85,7 +85,7 @@ def labels(values: Labels, le: str | None = None) -> str:
     return "{" + ",".join(pairs) + "}"
 
 
-def summed(processes: Sequence[Told]) -> Told:
+def summed(processes: Sequence[ProcessCounts]) -> ProcessCounts:
     """Returns the sum over processes. A breaker has the worst state of all processes, a gauge the largest number."""
     requests: dict[Labels, Row] = {}
     errors, in_flight = Counter[tuple[str, str]](), Counter[str]()
@@ -101,10 +101,12 @@ def summed(processes: Sequence[Told]) -> Told:
     for gauge, number in [pair for each in processes for pair in each.gauges]:
         gauges[gauge] = max(gauges.get(gauge, number), number)
     nodes = [(cluster, node, state) for (cluster, node), state in breakers.items()]
-    return Told(0, "", "", sorted(requests.items()), sorted(errors.items()), in_flight, nodes, sorted(gauges.items()))
+    return ProcessCounts(
+        0, "", "", sorted(requests.items()), sorted(errors.items()), in_flight, nodes, sorted(gauges.items())
+    )
 
 
-def text(told: Told) -> str:
+def text(told: ProcessCounts) -> str:
     """Returns the metrics in the text format of Prometheus."""
     lines = [
         "# HELP topics_gateway_requests_total Requests answered",

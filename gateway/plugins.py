@@ -9,10 +9,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
-import msgspec
-
-from gateway.api import PluginConfigError
-from gateway.shapes import EVERYWHERE, Plugins, PluginType
+from gateway.api import Filter, FilterFactory, PluginConfigError, Router, RouterFactory
+from gateway.configuration.shapes import Plugins, PluginType
 
 GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
 OURS = {
@@ -20,8 +18,8 @@ OURS = {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
         "DuplicateRouter": "gateway.routers.duplicate:DuplicateRouterFactory",
         "FailoverRouter": "gateway.routers.failover:FailoverRouterFactory",
-        "SpliceRouter": "gateway.routers.splice:SpliceRouterFactory",
-        "MigrateRouter": "gateway.routers.migrate:MigrateRouterFactory",
+        "SpliceRouter": "gateway.routers.splice.router:SpliceRouterFactory",
+        "MigrateRouter": "gateway.routers.migrate.router:MigrateRouterFactory",
         "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
         "UnionRouter": "gateway.routers.union:UnionRouterFactory",
@@ -38,8 +36,15 @@ OURS = {
 }
 
 
-class NoConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """For plugins without configuration."""
+# What a plugin may leave out: it then has the default of its Protocol.
+OF_FACTORIES = ("offers_not", "breaks", "passes_upgrades")
+DEFAULTS: dict[type, tuple[str, ...]] = {
+    Router: ("still_leads_to", "explain"),
+    Filter: ("still_allows",),
+    RouterFactory: (*OF_FACTORIES, "decides_identifiers"),
+    FilterFactory: (*OF_FACTORIES, "places", "once"),
+}
+FACTORIES: dict[str, type] = {"router": RouterFactory, "filter": FilterFactory}
 
 
 @cache
@@ -51,7 +56,15 @@ def factories(kind: str) -> dict[str, Any]:
     for name, where in OURS[kind].items():
         module, _, attribute = where.partition(":")
         found[name] = getattr(import_module(module), attribute)()
-    return found
+    return {name: complete(made, FACTORIES[kind]) for name, made in found.items()}
+
+
+def complete(made: Any, protocol: type) -> Any:
+    """Returns a plugin's object with the defaults of its Protocol, also if its class does not inherit from the Protocol."""
+    for name in DEFAULTS[protocol]:
+        if not hasattr(type(made), name):
+            setattr(type(made), name, vars(protocol)[name])
+    return made
 
 
 def factory(kind: str, name: str) -> Any:
@@ -79,10 +92,7 @@ def installed() -> Plugins:
     """Returns the facts of all plugins that the check of a configuration needs."""
     return Plugins(
         {name: PluginType(config_type(made)) for name, made in factories("router").items()},
-        {
-            name: PluginType(config_type(made), getattr(made, "places", EVERYWHERE), bool(getattr(made, "once", False)))
-            for name, made in factories("filter").items()
-        },
+        {name: PluginType(config_type(made), made.places, made.once) for name, made in factories("filter").items()},
     )
 
 

@@ -9,22 +9,24 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import shutil
 import signal
 import ssl
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
 
 from base import prefork
+from base.descriptors import raise_limit
 from base.refusal import Refusal
-from gateway import keys
-from gateway.ids import Seal
-from gateway.server import Gateway
+from gateway.configuration import keys
+from gateway.rewrite.ids import Seal
+from gateway.server import Gateway, loaded
 from gateway.siblings import Siblings
+from gateway.watched_file import Stamp, WatchedFiles, stamp
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two checks of the file
@@ -38,19 +40,35 @@ class Listen:
     certificate: Path | None = None
     key: Path | None = None
     client_ca: Path | None = None
+    behind_proxy: bool = False
 
     def context(self) -> ssl.SSLContext | None:
-        """Returns the TLS context, or None without a certificate. Raises Refusal for unusable files."""
+        """Returns the TLS context, or None without a certificate. Raises Refusal for unusable files.
+
+        A handshake after a change of the files uses the new ones.
+        """
         if self.certificate is None:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        files = [each for each in (self.certificate, self.key, self.client_ca) if each is not None]
         try:
-            context.load_cert_chain(self.certificate, self.key)
-            if self.client_ca is not None:
-                context.load_verify_locations(self.client_ca)
-                context.verify_mode = ssl.CERT_OPTIONAL
+            watched = WatchedFiles(files, self.read)
         except (OSError, ValueError) as error:
             raise Refusal(f"invalid certificate files: {error}") from error
+
+        def renew(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+            connection.context = watched.value
+
+        context = self.read()
+        context.sni_callback = renew  # called for each handshake, also without a name
+        return context
+
+    def read(self) -> ssl.SSLContext:
+        assert self.certificate is not None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        if self.client_ca is not None:
+            context.load_verify_locations(self.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
@@ -61,36 +79,58 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
             "GATEWAY_KEY is not set: watch sessions and cursors through this gateway end with it. Give every gateway of this"
             " configuration the same key."
         )
-    # A stream needs two descriptors. The soft limit is often 1,024, for programs that use select.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_limit()  # a stream needs two descriptors
     seal = keys.random_seal()
     if processes == 1:
         return uvloop.run(serve(file, listen, seal))
+    listen.context()
+    asyncio.run(check(file))
     return supervise(file, listen, seal, processes)
+
+
+async def check(file: Path) -> None:
+    """Reports a file with faults before any process starts. Otherwise each process would fail, again and again. Raises Faulty."""
+    with loaded(file, keys.seal() or keys.random_seal()):
+        pass
 
 
 async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | None = None) -> int:
     """Runs one process. `seal` signs identifiers if no key is configured."""
-    gateway = Gateway(file, keys.seal() or seal, siblings=siblings)
-    gateway.load()
+    tls = listen.context()
+    with loaded(file, keys.seal() or seal, siblings) as gateway:
+        return await run(gateway, listen, tls)
+
+
+async def run(gateway: Gateway, listen: Listen, tls: ssl.SSLContext | None) -> int:
+    """Serves until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
 
+    sealing = keys.watched()
+
+    def renew() -> None:
+        if sealing is not None:
+            gateway.seal.keys = sealing.value.keys
+        gateway.renew()
+
     def reload() -> None:
+        WatchedFiles.look_now()
         with contextlib.suppress(Refusal):
-            gateway.seal = keys.seal() or seal
+            gateway.seal.keys = (keys.seal() or gateway.seal).keys  # the previous key holds for a day
+        renew()
         gateway.reload()
         gateway.siblings.tell(gateway.told())
 
     loop.add_signal_handler(signal.SIGHUP, reload)
-    port = await gateway.listen(listen.host, listen.port, tls=listen.context())
+    port = await gateway.listen(listen.host, listen.port, tls=tls, behind_proxy=listen.behind_proxy)
     scheme = "http" if listen.certificate is None else "https"
     assert gateway.configuration is not None
     log.info("Serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
-    watching = [loop.create_task(watch(file, reload)), loop.create_task(tell(gateway))]
+    watching = [
+        loop.create_task(each) for each in (watch(gateway.file, renew, reload), tell(gateway), gateway.check_streams())
+    ]
     await ended.wait()
     for task in watching:
         task.cancel()
@@ -107,25 +147,24 @@ async def tell(gateway: Gateway) -> None:
         await asyncio.sleep(TELL_SECONDS)
 
 
-async def watch(file: Path, changed: object) -> None:
-    """Calls `changed` after the file changed and then stayed the same for one check."""
-    assert callable(changed)
-    served = seen = stamp(file)
+async def watch(file: Path, look: Callable[[], None], changed: Callable[[], None]) -> None:
+    """Calls `look` every second, and `changed` after the file changed and then stayed the same for one check."""
+    served = seen = found(file)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        now = stamp(file)
+        look()
+        now = found(file)
         if now == seen != served:
             served = seen
             changed()
         seen = now
 
 
-def stamp(file: Path) -> tuple[int, int, int] | None:
+def found(file: Path) -> Stamp | None:
     try:
-        stat = file.stat()
+        return stamp(file)
     except OSError:
         return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:

@@ -8,29 +8,41 @@ import os
 import re
 import socket
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from base.errors import TopicsError
-from gateway import background, offers, plugins, status
-from gateway.answers import refusal
-from gateway.api import Operation, Request, Response, VirtualNode, without
-from gateway.calls import Call, Session, new_session_id
-from gateway.config import Configuration, Faulty, load
-from gateway.document import Fault
+from gateway import plugins, status
+from gateway.api import Headers, Operation, Request, Response, VirtualNode, without
+from gateway.configuration import offers
+from gateway.configuration.document import Fault
+from gateway.configuration.graph import (
+    Builder,
+    ClusterPlace,
+    Faults,
+    RouterPlace,
+    VirtualClusterPlace,
+    clusters,
+    contexts,
+    nodes,
+)
+from gateway.configuration.load import Configuration, Faulty, load
+from gateway.configuration.shapes import ClusterDefinition
 from gateway.errors import UnknownRoute
-from gateway.exchange import Streamed
-from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, contexts, nodes
-from gateway.ids import Seal
-from gateway.metrics import KINDS, Gauge, Labels, Metrics, Told, summed, text
-from gateway.shapes import Cluster as ClusterDefinition
+from gateway.metrics import KINDS, Gauge, Labels, Metrics, ProcessCounts, summed, text
+from gateway.proxy import background, events, streams
+from gateway.proxy.answers import refusal
+from gateway.proxy.calls import RoutedCall, Session, new_session_id
+from gateway.proxy.forwarded import Client, client_of
+from gateway.proxy.pass_through import ADDRESSES, PassThrough, only_cluster
+from gateway.proxy.tunnel import Upgraded, is_websocket, upgrade
+from gateway.proxy.upstreams import Cluster
+from gateway.rewrite.ids import Seal
 from gateway.siblings import Siblings
-from gateway.splice import ADDRESSES, Splice, spliced_cluster
-from gateway.tunnel import Upgraded, is_websocket, upgrade
-from gateway.upstreams import Cluster
 from http1 import Limits, Refused, Server
 from http1 import Request as Received
 from http1 import Response as Sent
@@ -40,12 +52,21 @@ log = logging.getLogger(__name__)
 NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
 DRAIN_SECONDS = 20.0
 READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # the server must not compress these answers
-# The servers enforce the limit of bodies. The gateway passes bodies on as they arrive.
-LIMITS = Limits(body_bytes=2**62)
-ENDED_STREAM = (
-    b'event: error\ndata: {"code":"shutting_down",'
-    b'"message":"this gateway is shutting down: connect again to another gateway"}\n\n'
+LIMITS = Limits(
+    body_bytes=2**62,  # the servers limit bodies. The gateway passes bodies on as they arrive
+    in_flight=1,  # so pipelined appends of one connection are stored in their order, as a server does
 )
+
+
+@contextmanager
+def loaded(file: Path, seal: Seal, siblings: Siblings | None = None) -> Iterator[Gateway]:
+    """Yields a gateway with the configuration in a file, and then closes its plugins. Raises Faulty."""
+    gateway = Gateway(file, seal, siblings=siblings)
+    gateway.load()
+    try:
+        yield gateway
+    finally:
+        gateway.close()
 
 
 class Gateway:
@@ -65,18 +86,19 @@ class Gateway:
         self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # longest prefix first
         self.shared: list[tuple[ClusterDefinition, Cluster]] = []
         # By virtual cluster: the cluster that gets all bytes unparsed.
-        self.spliced: dict[str, ClusterPlace | None] = {}
-        self.unspliced: tuple[bytes, ...] = ()  # prefixes of paths that must be parsed
+        self.passed_through: dict[str, ClusterPlace | None] = {}
+        self.parsed: tuple[bytes, ...] = ()  # prefixes of paths that must be parsed
         self.generation = 0  # number of activated configurations
         self.labels: dict[tuple[VirtualClusterPlace, Operation], Labels] = {}
         self.configuration: Configuration | None = None
         self.server = Server(self.handle, limits=limits or LIMITS, on_error=self.refused, on_close=self.closed)
-        self.streams: set[Outgoing] = set()
+        self.retired: list[VirtualClusterPlace] = []  # replaced or removed, but not closed yet
+        self.scheme, self.behind_proxy = b"http", False  # of the address that `listen` serves
 
     # -- Configuration -------------------------------------------------------------------------------------------------
 
-    def load(self) -> list[Fault]:
-        """Activates the current file. Returns its warnings. Raises Faulty, and then changes nothing."""
+    def load(self) -> None:
+        """Activates the current file. Raises Faulty, and then changes nothing."""
         configuration = load(self.file, plugins.installed())
         old = self.configuration
         shared = list(self.shared)
@@ -105,7 +127,6 @@ class Gateway:
                     site.close()
             raise Faulty(self.file, sorted(set(faults)))
         self._take(configuration, made, shared)
-        return configuration.warnings
 
     def _take(
         self,
@@ -124,32 +145,33 @@ class Gateway:
             key=lambda each: len(each[0]),
             reverse=True,
         )
-        self.spliced = {name: spliced_cluster(site) for name, site in made.items()}
-        self.unspliced = (*ADDRESSES, *(prefix.encode() for prefix, _ in self.prefixes))
+        self.passed_through = {name: only_cluster(site) for name, site in made.items()}
+        self.parsed = (*ADDRESSES, *(prefix.encode() for prefix, _ in self.prefixes))
         self.labels.clear()
         self.generation += 1
+        self.retired = [site for site in [*self.retired, *retired] if not site.is_closed]
         for site in retired:
             site.retired = True
-            self.end_if_unused(site)
+            streams.end_all(site, streams.CHANGED)
+            site.close_if_unused()
         for cluster in unused:
             cluster.close(at_once=False)
 
-    def end_if_unused(self, site: VirtualClusterPlace) -> None:
-        if site.retired and not site.in_flight:
-            site.close()
+    def renew(self) -> None:
+        """Uses changed certificates for connections to nodes."""
+        for _, cluster in self.shared:
+            cluster.renew()
 
     def reload(self) -> bool:
         """Activates the current file and returns True. A file with faults is logged and changes nothing."""
         before = self.configuration.fingerprint if self.configuration is not None else ""
         try:
-            warnings = self.load()
+            self.load()
         except Faulty as error:
             log.error("The changed configuration is invalid. The gateway keeps the running one:\n%s", error)
             return False
         self.start()
         assert self.configuration is not None
-        for warning in warnings:
-            log.warning("%s:%d: %s", self.file, warning.line, warning.text)
         if before != self.configuration.fingerprint:
             log.info("Serving configuration %s", self.configuration.fingerprint)
         return True
@@ -163,22 +185,41 @@ class Gateway:
         for site in self.sites.values():
             background.start(site)
 
-    async def listen(self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None) -> int:
+    async def listen(
+        self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None, *, behind_proxy: bool = False
+    ) -> int:
+        """Serves on an address, and returns the port. `behind_proxy`: the headers of a proxy have the client's address."""
         self.start()
-        return await self.server.listen(host, port, sock=sock, tls=tls, factory=lambda: Splice(self))
+        self.scheme, self.behind_proxy = b"http" if tls is None else b"https", behind_proxy
+        return await self.server.listen(host, port, sock=sock, tls=tls, factory=lambda: PassThrough(self))
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
         """Ends streams, lets requests finish, and stops. Returns whether all requests finished in time."""
         draining = asyncio.ensure_future(self.server.drain(seconds))
         await asyncio.sleep(0)
-        for stream in list(self.streams):
-            stream.drain()
+        for site in self.running:
+            streams.end_all(site, streams.STOPPED)
         finished = await draining
         for _, cluster in self.shared:
             cluster.close()
-        for site in self.sites.values():
-            site.close()
+        self.close()
         return finished
+
+    def close(self) -> None:
+        """Closes all plugins. Nothing is served any more. A second call changes nothing."""
+        for site in self.running:
+            site.close()
+
+    @property
+    def running(self) -> list[VirtualClusterPlace]:
+        """The virtual clusters of all generations that are not closed."""
+        return [site for site in [*self.retired, *self.sites.values()] if not site.is_closed]
+
+    async def check_streams(self) -> None:
+        """Ends open streams whose way changed without a reload, for example by a decision of a router or a file of keys."""
+        while True:
+            await asyncio.sleep(streams.CHECK_SECONDS)
+            await streams.check(self.running)
 
     # -- Requests ------------------------------------------------------------------------------------------------------
 
@@ -191,49 +232,75 @@ class Gateway:
         if site is None:
             self.metrics.failed("", "unknown_route")
             return sent(refusal(UnknownRoute("unknown host or prefix: expected an address of a virtual cluster")))
-        return self.call(site, prefix, received, path[len(prefix) :] or "/", query)
+        path = path[len(prefix) :] or "/"
+        # Some clients append the stream_url, which begins with the prefix, to their base, which ends with it.
+        if prefix and path.startswith(prefix + "/"):
+            path = path[len(prefix) :]
+        return self.call(site, prefix, received, path, query)
 
     def site(self, received: Received, path: str) -> tuple[VirtualClusterPlace | None, str]:
         """Returns the virtual cluster of a request, and the prefix of its paths."""
         for prefix, site in self.prefixes:
             if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("/", ""):
                 return site, prefix
-        host = (received.header(b"host") or b"").decode("latin-1").lower()
-        name, colon, port = host.rpartition(":")
-        return self.hosts.get(name if colon and port.isdigit() else host), ""
+        return self.hosts.get(host_of(received)), ""
+
+    def client(self, peer: str, headers: Headers) -> Client:
+        return client_of(peer, self.scheme, headers, behind_proxy=self.behind_proxy)
+
+    def headers(self, received: Received) -> Headers:
+        """Returns the headers for the server. A WebSocket of a page of this gateway comes without its origin.
+
+        A server compares the origin with its own host, which the page does not have. The gateway makes the same comparison.
+        It knows its hosts, so a hostile name that points to this gateway is no host of a page.
+        """
+        origin, headers = received.header(b"origin"), received.headers
+        if origin is None or not is_websocket(received) or host_of(received) not in self.hosts:
+            return headers
+        is_own = origin.partition(b"://")[2].lower() == (received.header(b"host") or b"").lower()
+        return without(headers, b"origin") if is_own else headers
 
     async def call(self, site: VirtualClusterPlace, prefix: str, received: Received, path: str, query: str) -> Sent:
         started = time.perf_counter()
         site.in_flight += 1
         session = self.session(site, received)
         close = False
-        call: Call | None = None
+        call: RoutedCall | None = None
         request: Request | None = None
+        virtual_node: VirtualNode | None = None
+        real_node: int | None = None
+        unknown: UnknownRoute | None = None
         try:
-            virtual_node, real_node, path = self.addressed(site, path)
+            try:
+                virtual_node, real_node, path = self.addressed(site, path)
+            except UnknownRoute as error:
+                unknown, path = error, NODE_PATH.sub(r"\2", path)
             body = received.body
             request = Request(
                 received.method,
                 path,
                 query,
-                received.headers,
+                self.headers(received),
                 body.take() if body.complete else body,
                 is_upgrade=is_websocket(received),
             )
-            call = Call(session, request.operation)
+            call = RoutedCall(session, request.operation, self.client(received.origin, received.headers))
             if request.operation in READ_HERE:
                 request = request.replace(headers=without(request.headers, b"accept-encoding"))
-            if path == "/v0/nodes" and request.method in ("GET", "HEAD"):
-                response = self.nodes(site, prefix)
-            else:
-                decided = await call.run(request, virtual_node, real_node)
-                close, response = decided.close_connection, decided.response or Response(202)
-                if prefix and request.operation is Operation.WATCH:
-                    response = await at_prefix(response, prefix)
-                elif site.not_offered and request.operation is Operation.SCHEMA:
-                    response = await offered(response, site.not_offered)
+            topic = request.topic
+            if wants_events := events.are_wanted(request):
+                request = events.as_plain(request)
+            own = self.nodes(site, prefix) if request.operation is Operation.LIST_NODES else None
+            decided = await call.run(request, virtual_node, real_node, unknown, own)
+            close, response = decided.close_connection, decided.response or Response(202)
+            if prefix and request.operation is Operation.WATCH:
+                response = await at_prefix(response, prefix)
+            elif site.not_offered and request.operation is Operation.SCHEMA:
+                response = await offered(response, site.not_offered)
+            elif wants_events:
+                response = await events.answered(response, str(topic))
         except (TopicsError, Refused) as error:
-            response = refusal(error, request is not None and request.operation.is_bus)
+            response = refusal(error) if call is None else call.answer_to(error)
             if isinstance(error, TopicsError) and error.code in KINDS:
                 self.metrics.failed(site.name, error.code)
         except Exception:
@@ -241,16 +308,16 @@ class Gateway:
             response = refusal(RuntimeError())
         finally:
             site.in_flight -= 1
-            if site.retired:
-                self.end_if_unused(site)
+            site.close_if_unused()
         root = site.root.name if isinstance(site.root, RouterPlace) else ""
         operation = request.operation.value if request is not None else "other"
         route = (call.route if call is not None else None) or ""
         mode = call.mode if call is not None else "dynamic"
         self.metrics.count((site.name, root, route, operation, mode), time.perf_counter() - started, response.status)
         if isinstance(response.body, Upgraded):
-            return upgrade(received, response, response.body)
-        return self.outgoing(response, close)
+            assert call is not None
+            return upgrade(received, response, response.body, call.way)
+        return outgoing(call, response, close)
 
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:
         """Returns the session of this connection at this virtual cluster. After a reload the connection gets a new session."""
@@ -261,9 +328,7 @@ class Gateway:
                 session.close()
             if "id" not in state:
                 state["id"] = new_session_id()
-            session = state[site.name] = Session(
-                site, self.seal, state["id"], received.origin, state.get("certificate")
-            )
+            session = state[site.name] = Session(site, self.seal, state["id"], state.get("certificate"))
         return session
 
     def addressed(self, site: VirtualClusterPlace, path: str) -> tuple[VirtualNode | None, int | None, str]:
@@ -282,14 +347,6 @@ class Gateway:
         if node is None:
             raise UnknownRoute(f"node {number} does not exist here: GET /v0/nodes lists the nodes")
         return node, None, rest
-
-    def outgoing(self, response: Response, close: bool) -> Sent:
-        body = response.body
-        if isinstance(body, bytes):
-            return Sent(response.status, response.headers, body, length=response.length, close=close)
-        if (response.header(b"content-type") or b"").startswith(b"text/event-stream"):
-            body = Outgoing(self, body)
-        return Sent(response.status, response.headers, body, length=response.length, close=close)
 
     def static_labels(self, site: VirtualClusterPlace, operation: Operation) -> Labels:
         found = self.labels.get((site, operation))
@@ -325,10 +382,10 @@ class Gateway:
             return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], body)
         return refusal(UnknownRoute("unknown path: expected /gateway/health, /gateway/graph or /gateway/metrics"))
 
-    def told(self) -> Told:
+    def told(self) -> ProcessCounts:
         """Returns the report of this process to the other processes."""
         health, metrics = self.health(), self.metrics
-        return Told(
+        return ProcessCounts(
             os.getpid(),
             health["status"],
             health["configuration"],
@@ -376,6 +433,13 @@ class Gateway:
         return Response.json(200, {"nodes": listed, "performance": {"server_total_ms": 0.0}})
 
 
+def host_of(received: Received) -> str:
+    """Returns the name in the header Host, without a port."""
+    host = (received.header(b"host") or b"").decode("latin-1").lower()
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
 async def at_prefix(response: Response, prefix: str) -> Response:
     """Returns the answer to POST /v0/watch, with the stream's address from the client's view."""
     if response.status != 200 or not response.is_json or response.header(b"content-encoding") is not None:
@@ -386,20 +450,38 @@ async def at_prefix(response: Response, prefix: str) -> Response:
 
 
 async def offered(response: Response, not_offered: Mapping[Operation, str]) -> Response:
-    """Returns a server's schema without the calls that the virtual cluster does not offer."""
+    """Returns a server's schema without the calls or streams that the virtual cluster does not offer."""
     try:
         schema = msgspec.json.decode(await response.read())
-        paths = schema["paths"]
-    except (msgspec.MsgspecError, KeyError, TypeError):
-        return response  # not JSON: a refusal, or YAML
+    except msgspec.MsgspecError:
+        return response  # not JSON: YAML
     missing = {operation.value for operation in not_offered}
+    if isinstance(schema, dict) and "asyncapi" in schema:
+        without_channels(schema, missing)
+    elif isinstance(schema, dict) and "openapi" in schema:
+        without_paths(schema, missing)
+    else:
+        return response  # a refusal
+    return response.replace(body=msgspec.json.encode(schema))
+
+
+def without_paths(schema: dict[str, Any], missing: set[str]) -> None:
+    paths = schema["paths"]
     for path, calls in list(paths.items()):
         for method, call in list(calls.items()):
             if isinstance(call, dict) and call.get("operationId") in missing:
                 del calls[method]
         if not calls:
             del paths[path]
-    return response.replace(body=msgspec.json.encode(schema))
+
+
+def without_channels(schema: dict[str, Any], missing: set[str]) -> None:
+    """Removes channels, which have the ids of their calls, and all that happens in them."""
+    gone = {f"#/channels/{name}" for name in missing}
+    schema["channels"] = {name: each for name, each in schema["channels"].items() if name not in missing}
+    schema["operations"] = {
+        name: each for name, each in schema["operations"].items() if each["channel"]["$ref"] not in gone
+    }
 
 
 def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Cluster]]:
@@ -408,66 +490,15 @@ def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Clust
     return [each for route in place.routes.values() for each in ends(route.target)]
 
 
-class Drained(Exception):
-    """The gateway stops, and so the stream ends."""
-
-
-class Outgoing:
-    """A stream of events to a client. When the gateway stops, the last event reports the stop."""
-
-    def __init__(self, gateway: Gateway, body: Any) -> None:
-        self.gateway, self.body = gateway, body
-        self.at_boundary, self.ended = True, False
-        self.reading: asyncio.Future[bytes] | None = None
-        self.draining = asyncio.Event()
-        gateway.streams.add(self)
-
-    def __aiter__(self) -> Outgoing:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self.ended:
-            raise StopAsyncIteration
-        try:
-            part = await self.part()
-        except Drained:
-            if not self.at_boundary:
-                raise
-            self.ended = True
-            return ENDED_STREAM
-        self.at_boundary = part.endswith(b"\n\n")
-        return part
-
-    async def part(self) -> bytes:
-        """Returns the next part of the stream. Raises Drained when the gateway stops, and StopAsyncIteration."""
-        if isinstance(self.body, Streamed):
-            return await self.body.__anext__()
-        if self.draining.is_set():
-            raise Drained
-        # The gateway created this stream from streams of servers, so a stop must cancel the read.
-        self.reading = asyncio.ensure_future(self.body.__anext__())
-        try:
-            return await self.reading
-        except asyncio.CancelledError:
-            if self.draining.is_set() and self.reading.cancelled():
-                raise Drained from None
-            self.reading.cancel()
-            raise
-        finally:
-            self.reading = None
-
-    def drain(self) -> None:
-        self.draining.set()
-        if isinstance(self.body, Streamed):
-            self.body.answer.body.fail(Drained())
-        elif self.reading is not None:
-            self.reading.cancel()
-
-    async def aclose(self) -> None:
-        self.gateway.streams.discard(self)
-        close = getattr(self.body, "aclose", None)
-        if close is not None:
-            await close()
+def outgoing(call: RoutedCall | None, response: Response, close: bool) -> Sent:
+    body = response.body
+    if (
+        call is not None
+        and not isinstance(body, bytes)
+        and (response.header(b"content-type") or b"").startswith(b"text/event-stream")
+    ):
+        body = streams.Events(call.way, body)
+    return Sent(response.status, response.headers, body, length=response.length, close=close)
 
 
 def sent(response: Response) -> Sent:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.metrics import Told
+from gateway.metrics import ProcessCounts
 
 
 class Siblings:
@@ -22,11 +22,11 @@ class Siblings:
     def __init__(self, folder: Path | None = None, slot: int = 0) -> None:
         self.folder, self.slot = folder, slot
 
-    def left(self) -> Told | None:
+    def left(self) -> ProcessCounts | None:
         """Returns the last report of the previous process in this slot, or None."""
         return None if self.folder is None else read(self.folder / str(self.slot))
 
-    def tell(self, own: Told) -> None:
+    def tell(self, own: ProcessCounts) -> None:
         if self.folder is None:
             return
         new = self.folder / f"{self.slot}.new"
@@ -35,7 +35,7 @@ class Siblings:
             new.write_bytes(msgspec.json.encode(own))
             new.replace(self.folder / str(self.slot))
 
-    def all(self, own: Told) -> list[Told]:
+    def all(self, own: ProcessCounts) -> list[ProcessCounts]:
         """Returns the last report of every process, with `own` for this process. An exited process keeps only its counters."""
         self.tell(own)
         if self.folder is None:
@@ -48,9 +48,9 @@ class Siblings:
         return [each if is_alive(each.pid) else ended(each) for each in found if each is not None]
 
 
-def read(file: Path) -> Told | None:
+def read(file: Path) -> ProcessCounts | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Told)
+        return msgspec.json.decode(file.read_bytes(), type=ProcessCounts)
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -63,5 +63,5 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def ended(told: Told) -> Told:
+def ended(told: ProcessCounts) -> ProcessCounts:
     return msgspec.structs.replace(told, status="ended", in_flight={}, breakers=[], gauges=[])

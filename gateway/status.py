@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.graph import ClusterPlace, RouterPlace, VirtualClusterPlace, clusters
-from gateway.metrics import Told, summed
-from gateway.upstreams import Cluster
+from gateway.configuration.graph import ClusterPlace, RouterPlace, VirtualClusterPlace, clusters
+from gateway.metrics import ProcessCounts, summed
+from gateway.proxy.upstreams import Cluster
 
 Counts = dict[tuple[str, ...], tuple[int, int]]  # requests, and requests with 5xx, by the way of a route
 NONE = 0, 0
 
 
-def graph(sites: Mapping[str, VirtualClusterPlace], processes: Sequence[Told]) -> dict[str, Any]:
+def graph(sites: Mapping[str, VirtualClusterPlace], processes: Sequence[ProcessCounts]) -> dict[str, Any]:
     """Returns the virtual clusters with their routers, the clusters with their nodes, and the counters of all processes.
 
     The states of nodes are from the view of this process.
@@ -33,7 +33,7 @@ def graph(sites: Mapping[str, VirtualClusterPlace], processes: Sequence[Told]) -
     }
 
 
-def virtual_cluster(site: VirtualClusterPlace, total: Told) -> dict[str, Any]:
+def virtual_cluster(site: VirtualClusterPlace, total: ProcessCounts) -> dict[str, Any]:
     counts = counted(site.name, total)
     return {
         "name": site.name,
@@ -44,7 +44,7 @@ def virtual_cluster(site: VirtualClusterPlace, total: Told) -> dict[str, Any]:
     }
 
 
-def counted(name: str, total: Told) -> Counts:
+def counted(name: str, total: ProcessCounts) -> Counts:
     """Counts each request of a virtual cluster for every route of its way.
 
     The empty way stands for the virtual cluster itself.

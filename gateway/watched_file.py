@@ -1,46 +1,92 @@
-"""A file that an operator can change while the gateway runs. The file is read again after changes."""
+"""Files that an operator can change while the gateway runs: keys, certificates, tables. They are read again after changes.
+
+A process looks at a file at most once a second, when it needs the value, and at once after SIGHUP. A file that changed within the
+last half second is left for the next look, because its writer may not have finished.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from base.refusal import Refusal
+from gateway.api import PluginConfigError
 
 log = logging.getLogger(__name__)
-Parsed = TypeVar("Parsed")
+Value = TypeVar("Value")
 LOOK_EVERY_SECONDS = 1.0
+SETTLED_SECONDS = 0.5
+Stamp = tuple[int, int, int]
 
 
-class WatchedFile(Generic[Parsed]):
-    """`value` is the parsed file. If a later version does not parse, the error is logged, and the last good version stays."""
+def stamp(file: Path) -> Stamp:
+    """Returns what changes when a file is written or replaced. Raises OSError."""
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def __init__(self, path: Path, parse: Callable[[str], Parsed]) -> None:
-        """Raises OSError or ValueError if the first version is missing or invalid."""
-        self.path, self.parse = path, parse
-        self._stamp, self._next_look = self._look(), time.monotonic() + LOOK_EVERY_SECONDS
-        self._value = parse(path.read_text())
+
+class WatchedFiles(Generic[Value]):
+    """`value` is what `read` returns for some files.
+
+    If a later version is missing or invalid, the error is logged, and the last good value stays.
+    """
+
+    asked: ClassVar[float] = 0.0  # when an operator last wanted all files to be looked at
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[], Value]) -> None:
+        """Raises what `read` raises if the first version is missing or invalid."""
+        self.paths, self.read = paths, read
+        self._stamps, self._looked = [stamp(each) for each in paths], time.monotonic()
+        self._value = read()
+
+    @classmethod
+    def look_now(cls) -> None:
+        """Makes every value look at its files when it is needed next."""
+        WatchedFiles.asked = time.monotonic()
 
     @property
-    def value(self) -> Parsed:
+    def value(self) -> Value:
         now = time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + LOOK_EVERY_SECONDS
-            self._read_again()
+        if now >= self._looked + LOOK_EVERY_SECONDS or self._looked <= self.asked:
+            is_forced, self._looked = self._looked <= self.asked, now
+            self._look(is_forced)
         return self._value
 
-    def _look(self) -> tuple[int, int, int]:
-        found = self.path.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
-
-    def _read_again(self) -> None:
+    def _look(self, is_forced: bool) -> None:
+        names = ", ".join(map(str, self.paths))
         try:
-            stamp = self._look()
-            if stamp == self._stamp:
+            stamps = [stamp(each) for each in self.paths]
+            last = max(changed for changed, _, _ in stamps) / 1e9
+            if stamps == self._stamps or (not is_forced and 0 <= time.time() - last < SETTLED_SECONDS):
                 return
-            self._stamp = stamp
-            self._value = self.parse(self.path.read_text())
-            log.info("Read %s again", self.path)
-        except (OSError, ValueError) as error:
-            log.warning("%s is invalid. The gateway keeps its last version: %s", self.path, error)
+            self._stamps = stamps
+            self._value = self.read()
+            log.info("Read %s again", names)
+        except (OSError, ValueError, Refusal) as error:
+            log.warning("%s: invalid. The gateway keeps its last version: %s", names, error)
+
+
+class WatchedFile(WatchedFiles[Value]):
+    """One text file. `parse` raises ValueError if the text is invalid."""
+
+    def __init__(self, path: Path, parse: Callable[[str], Value]) -> None:
+        super().__init__([path], lambda: parse(path.read_text()))
+
+
+class FileContext(Protocol):
+    """The context of a plugin's `initialize`."""
+
+    def file(self, name: str) -> Path: ...
+
+
+def opened(context: FileContext, field: str, path: str, parse: Callable[[str], Any]) -> WatchedFile[Any]:
+    """Returns the file that `field` of a plugin's configuration names. Raises PluginConfigError."""
+    try:
+        return WatchedFile(context.file(path), parse)
+    except OSError as error:
+        raise PluginConfigError(f"{field}: {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise PluginConfigError(f"{field}: {path}: {error}.") from error

@@ -8,25 +8,22 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from base.clock import now_ms
-from base.errors import Incompatible, NotFound, SessionEnded, ShareMoved, TopicNotFound
+from base.errors import NotFound, SessionEnded, ShareMoved, TopicNotFound
+from contract.operations import Operation
 from groups import groups, roster
 from groups.commits import Commit, commit
-from groups.joining import JoinQuery
 from groups.sessions import leave
 from store.script import Script
-from topics.api.records import TOPIC
 from topics.api.shapes import HeadSeq, TopicName
-from topics.diff import Seq
+from topics.read.diff import Seq
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
-from wire.endpoint import Call, Endpoint, Operation
+from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor, PageQuery, next_cursor
 from wire.parse import Request
-from wire.schema import EVENT_STREAM, Clamped, Performance
+from wire.schema import Clamped, Performance
 
 TAG = "groups"
-GROUPS = f"{TOPIC}/groups"
-GROUP = f"{GROUPS}/<str:group>"
 GroupName = Annotated[str, Meta(description="The group's name.")]
 Lag = Annotated[
     int,
@@ -133,7 +130,7 @@ class Leave(Request):
     """The body of a leave."""
 
     session: Seq
-    """The `session` from the event `joined`."""
+    """The `session` from the event `joined`. 409 `session_ended` if it has ended."""
 
 
 class LeaveAnswer(msgspec.Struct, kw_only=True):
@@ -145,9 +142,7 @@ class LeaveAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "GET",
-    GROUPS,
-    "list_groups",
+    Operation.LIST_GROUPS,
     scope="read",
     query=PageQuery,
     answers={200: GroupsAnswer},
@@ -174,9 +169,7 @@ def list_groups(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "GET",
-    GROUP,
-    "get_group",
+    Operation.GET_GROUP,
     scope="read",
     answers={200: GroupAnswer},
     errors=(TopicNotFound,),
@@ -203,7 +196,7 @@ def get(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
     return call.answer(answer, headers=told(found.group.is_sealed))
 
 
-def facts(state: groups.State) -> dict[str, Any]:
+def facts(state: groups.GroupState) -> dict[str, Any]:
     """Returns the fields of a ListedGroup."""
     group = state.group
     return {
@@ -219,9 +212,7 @@ def facts(state: groups.State) -> dict[str, Any]:
 
 
 @Endpoint(
-    "DELETE",
-    GROUP,
-    "delete_group",
+    Operation.DELETE_GROUP,
     scope="delete",
     answers={200: DeleteGroupAnswer},
     errors=(TopicNotFound,),
@@ -237,9 +228,7 @@ def delete(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "POST",
-    f"{GROUP}/commit",
-    "commit_group",
+    Operation.COMMIT_GROUP,
     scope="write",
     body=Commit,
     answers={200: CommitAnswer},
@@ -262,9 +251,7 @@ def commit_group(call: Call[Commit, None], topic: str, group: str) -> Script[Ans
 
 
 @Endpoint(
-    "POST",
-    f"{GROUP}/leave",
-    "leave_group",
+    Operation.LEAVE_GROUP,
     scope="write",
     body=Leave,
     answers={200: LeaveAnswer},
@@ -280,22 +267,4 @@ def leave_group(call: Call[Leave, None], topic: str, group: str) -> Script[Answe
     return call.answer(LeaveAnswer(topic=topic, group=group, member=member, performance=call.performance()))
 
 
-# Served in plain ASGI, by the ASGI app alone (serve.py).
-streams = (
-    Operation(
-        "GET",
-        f"{GROUP}/stream",
-        "follow_group",
-        scope="write",
-        query=JoinQuery,
-        answers={200: EVENT_STREAM},
-        errors=(TopicNotFound, Incompatible),
-        tag=TAG,
-        summary="""Join a group, and get the records of your shares.
-
-        The key needs the scopes read and write. The first member creates the group. The stream has no end. It sends the events
-        `joined`, `assigned`, `revoked`, `record`, `tombstone`, `topic-deleted` and `error`, with JSON data. After 15 s without
-        an event it sends a comment. This page shows the first two seconds of the stream.""",
-    ),
-)
 endpoints = (list_groups, get, delete, commit_group, leave_group)

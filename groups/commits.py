@@ -10,7 +10,7 @@ from base.errors import InvalidRequest, SessionEnded, ShareMoved
 from groups.groups import find
 from groups.joining import MOST_PARTITIONS
 from store.script import Script, Statement
-from topics.diff import Seq
+from topics.read.diff import Seq
 from wire.parse import Request
 
 # One transaction. If it is sent twice, the second time finds the cursors where they are, or a share that has moved.
@@ -40,9 +40,9 @@ class Commit(Request):
     """The body of a commit. Without shares, the commit only tells that the member is alive."""
 
     session: Seq
-    """The `session` from `joined`."""
+    """The `session` from the event `joined`. 409 `session_ended` after its end."""
     shares: Annotated[list[ShareCommit], Meta(max_length=MOST_PARTITIONS)] = []
-    """The shares to commit, all or none."""
+    """The shares to commit, up to 1024, all or none. 409 `share_moved` if a share has another generation."""
 
 
 class Committed(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base.errors import NotFound
 from base.names import check_topic_name
@@ -26,21 +26,21 @@ SELECT t.id, t.sealed, g.id, g.name, g.partition_by, g.partitions, g.start, g.cr
  ORDER BY g.name
 """
 MEMBERS = """
-SELECT group_id, id, name, session_ms, joined_ts, seen_ts FROM groups_member WHERE group_id = ANY (%s) ORDER BY group_id, name
+SELECT group_id, id, name, session_ms, joined_ts, seen_ts FROM groups_alive WHERE group_id = ANY (%s) ORDER BY group_id, name
 """
 # Shares are often at the same seq, and the search for the first record above it is done once for each seq.
 SHARES = """
 WITH shares AS MATERIALIZED (SELECT * FROM groups_share WHERE group_id = ANY (%(ids)s)),
      ages AS MATERIALIZED (
-    SELECT seq, greatest(%(now)s, next) - next AS age
-      FROM (SELECT seq, topic_next_ts(%(topic_id)s, greatest(seq, %(floor)s)) AS next
-              FROM (SELECT DISTINCT seq FROM shares) distinct_seqs) seqs)
-SELECT s.group_id, s.share, seq, greatest(%(head_seq)s - seq, 0), age, s.generation, owner.name, heir.name,
-       s.updated_ts
+    SELECT after.seq, coalesce(greatest(%(head_seq)s - next.seq + 1, 0), 0) AS lag, greatest(%(now)s, next.ts) - next.ts AS age
+      FROM (SELECT DISTINCT seq FROM shares) after
+     CROSS JOIN LATERAL topic_next_unread(%(topic_id)s, greatest(after.seq, %(floor)s)) next)
+SELECT s.group_id, s.share, seq, lag, age, s.generation, owner.name, heir.name, s.updated_ts
   FROM shares s JOIN ages USING (seq)
-  LEFT JOIN groups_member owner ON owner.id = s.member_id LEFT JOIN groups_member heir ON heir.id = s.next_id
+  LEFT JOIN groups_alive owner ON owner.id = s.member_id LEFT JOIN groups_alive heir ON heir.id = s.next_id
  ORDER BY s.group_id, s.share
 """
+AUDITED = "t.name, g.name, g.partition_by, g.partitions, g.start"
 DELETE = "DELETE FROM groups_group WHERE id = %s RETURNING id"
 
 
@@ -67,8 +67,8 @@ class Member(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A share. `lag`: the seqs of the topic above the share's cursor, also those of other shares. `oldest_unread_ms`: the age of
-    the first record above the cursor in ms, or None without such a record. `next_member`: where the share is to move."""
+    """A share. `lag`: the seqs of the topic from the first record above the share's cursor, also those of other shares.
+    `oldest_unread_ms`: the age of this record in ms, or None without such a record. `next_member`: where the share is to move."""
 
     group_id: int
     share: int
@@ -81,7 +81,7 @@ class Share(NamedTuple):
     updated_ts: int
 
 
-class State(NamedTuple):
+class GroupState(NamedTuple):
     """A group with its members and shares."""
 
     group: Group
@@ -110,7 +110,7 @@ def find(topic: str, group: str) -> Script[Group]:
     return Group(*rows[0])
 
 
-def page_of_groups(topic: str, after: str, limit: int, now: int) -> Script[tuple[list[State], bool]]:
+def page_of_groups(topic: str, after: str, limit: int, now: int) -> Script[tuple[list[GroupState], bool]]:
     """Returns the next groups of a topic by name, and whether the topic is sealed. Raises TopicNotFound."""
     rows = yield Statement(PAGE, {"topic": topic, "after": after, "limit": limit}, quick=True)
     if not rows:
@@ -119,13 +119,13 @@ def page_of_groups(topic: str, after: str, limit: int, now: int) -> Script[tuple
     return (yield from states(rows[0][0], groups, now)), rows[0][1]
 
 
-def state(topic: str, group: str, now: int) -> Script[State]:
+def state(topic: str, group: str, now: int) -> Script[GroupState]:
     """Returns the state of a group. Raises TopicNotFound or NotFound."""
     found = yield from find(topic, group)
     return (yield from states(found.topic_id, [found], now))[0]
 
 
-def states(topic_id: int, groups: list[Group], now: int) -> Script[list[State]]:
+def states(topic_id: int, groups: list[Group], now: int) -> Script[list[GroupState]]:
     """Returns the states of these groups of a topic."""
     ids = [group.id for group in groups]
     ends = yield Statement(ENDS, {"topic_id": topic_id, "now": now, "from_ts": now}, quick=True)
@@ -134,7 +134,7 @@ def states(topic_id: int, groups: list[Group], now: int) -> Script[list[State]]:
     members = [Member(*row) for row in (yield Statement(MEMBERS, (ids,), quick=True))]
     shares = [Share(*row) for row in (yield Statement(SHARES, wanted, quick=True))]
     return [
-        State(
+        GroupState(
             group,
             [each for each in members if each.group_id == group.id],
             [each for each in shares if each.group_id == group.id],
@@ -156,6 +156,12 @@ def delete(topic: str, group: str) -> Script[tuple[bool, bool]]:
 def delete_locked(topic: str, group: Group) -> Script[bool]:
     deleted = yield Statement(DELETE, (group.id,))
     if deleted:
-        before = {"partition_by": group.partition_by, "partitions": group.partitions, "start": group.start}
-        yield from audit.note("delete", "group", f"{topic}/{group.name}", before=before)
+        noted = audited(topic, group.name, group.partition_by, group.partitions, group.start)
+        yield from audit.note("delete", "group", **noted)
     return bool(deleted)
+
+
+def audited(topic: str, name: str, partition_by: str, partitions: int, start: str) -> dict[str, Any]:
+    """Returns the fields of an audit entry about the delete of a group, from the columns AUDITED."""
+    before = {"partition_by": partition_by, "partitions": partitions, "start": start}
+    return {"name": f"{topic}/{name}", "before": before}

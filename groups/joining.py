@@ -13,8 +13,8 @@ from base.names import check_topic_name
 from groups.partition import partition_of
 from store.script import Script, Statement, atomically
 from topics.cache import absent
-from topics.diff import Seq
 from topics.heads import ENDS
+from topics.read.diff import Seq
 from wire.keys import Key
 from wire.limits import LATER, check
 from wire.parse import Request
@@ -28,11 +28,11 @@ SELECT t.id, t.type, h.head_seq, h.recreated_seq FROM topics_topic t JOIN topic_
  WHERE t.name = %s FOR KEY SHARE OF t
 """
 GROUP = "SELECT id, partition_by, partitions, start FROM groups_group WHERE topic_id = %s AND name = %s"
-COUNT = "SELECT count(*) FROM groups_group"
+COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %s) FROM groups_group"
 # If two members create the group at once, the second waits for the first, and finds its group.
 CREATE = """
-INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts)
-VALUES (%(topic_id)s, %(name)s, %(partition_by)s, %(partitions)s, %(start)s, %(now)s)
+INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts, key_id)
+VALUES (%(topic_id)s, %(name)s, %(partition_by)s, %(partitions)s, %(start)s, %(now)s, %(key_id)s)
 ON CONFLICT (topic_id, name) DO NOTHING
 RETURNING id
 """
@@ -57,12 +57,12 @@ class JoinOptions(Request):
     """The stream pauses while so many records wait for a commit. One read can exceed the number. A read has up to `max_in_flight`
     records, but at least 256 and at most 1000."""
     partitions: Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)] | None = None
-    """Number of shares of the group. 64 for a new group."""
+    """Number of shares of the group. `64` for a new group."""
     partition_by: str | None = None
     """The key that decides a record's share. `tag` for a new group. `tag_prefix:` and a separator: the tag up to the separator.
     `node`. A path in `data`, such as `$.user.id`."""
     from_seq: Seq | None = None
-    """The group starts after this seq. 0 for a new group. Send at most one of `from_seq`, `from_ts` and `tail`."""
+    """The group starts after this seq. `0` for a new group. Send at most one of `from_seq`, `from_ts` and `tail`."""
     from_ts: Seq | None = None
     """The group starts at the first record with `$ts` at or above this, in milliseconds since the epoch."""
     tail: bool = False
@@ -129,10 +129,10 @@ def join(topic: str, group: str, wanted: JoinOptions, key: Key, now: int) -> Scr
     member = check_topic_name(wanted.member, "member") if wanted.member else f"member-{secrets.token_hex(6)}"
     if wanted.partition_by is not None:
         partition_of(wanted.partition_by, 1)
-    return (yield from atomically(join_locked(topic, group, member, wanted, now), (topic, group)))
+    return (yield from atomically(join_locked(topic, group, member, wanted, key.holder, now), (topic, group)))
 
 
-def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, now: int) -> Script[Joined]:
+def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, holder: str, now: int) -> Script[Joined]:
     rows = yield Statement(TOPIC, (topic,))
     if not rows:
         raise absent(topic)
@@ -141,7 +141,7 @@ def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, now: i
         raise Incompatible(f"topic {topic!r} is a {kind}: a group needs a log", topic=topic)
     found = yield Statement(GROUP, (topic_id, group))
     if not found:
-        yield from create(topic_id, group, wanted, head_seq, recreated_seq, now)
+        yield from create(topic_id, group, wanted, holder, head_seq, recreated_seq, now)
         found = yield Statement(GROUP, (topic_id, group))
     stored = StoredGroup(*found[0])
     check_options(group, stored, wanted)
@@ -160,9 +160,12 @@ def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, now: i
     )
 
 
-def create(topic_id: int, group: str, wanted: JoinOptions, head_seq: int, recreated_seq: int, now: int) -> Script[None]:
-    ((groups,),) = yield Statement(COUNT)
+def create(
+    topic_id: int, group: str, wanted: JoinOptions, holder: str, head_seq: int, recreated_seq: int, now: int
+) -> Script[None]:
+    ((groups, of_holder),) = yield Statement(COUNT, (holder,))
     check("groups", settings.TOPICS_MAX_GROUPS, groups, LATER)
+    check("groups_per_key", settings.TOPICS_MAX_GROUPS_PER_KEY, of_holder, LATER)
     seq = yield from start_seq(topic_id, wanted, head_seq, recreated_seq, now)
     made = {
         "topic_id": topic_id,
@@ -172,6 +175,7 @@ def create(topic_id: int, group: str, wanted: JoinOptions, head_seq: int, recrea
         "start": wanted.start or "from_seq=0",
         "seq": seq,
         "now": now,
+        "key_id": holder,
     }
     rows = yield Statement(CREATE, made)
     if rows:

@@ -16,12 +16,13 @@ from typing import Any
 
 from groups.joining import Joined
 from groups.partition import partition_of
-from groups.sessions import Looked, Settled
-from groups.share import Share
-from topics.diff import Window
-from watch.feeds import Batch, Reading, View
+from groups.sessions import Looked, SettledShare
+from groups.share import SessionShare
+from topics.read.diff import Window
+from watch.feeds import Batch, Reading
 from watch.hub import Hub
 from watch.position import RETRY_SECONDS
+from watch.reading import ReadView
 from watch.sessions import MAX_BATCH_BYTES
 from wire.keys import Key
 
@@ -43,15 +44,15 @@ class Membership(ABC):
         self.topic_id, self.topic = joined.topic_id, joined.topic
         self.partition = partition_of(joined.partition_by, joined.partitions)
         limit = min(max(joined.max_in_flight, LEAST), MOST)
-        self.view = View(limit, MAX_BATCH_BYTES, None, None, True, True, True, False, key.prefixes)
+        self.view = ReadView(limit, MAX_BATCH_BYTES, None, None, True, True, True, False, key.prefixes)
         self.since = time.monotonic()
-        self.shares: dict[int, Share] = {}
+        self.shares: dict[int, SessionShare] = {}
         self.lease_until = 0.0
         self.reads = 0
         self.reading: Reading | None = None
         self.reading_seq = 0
         self.resting_until = 0.0  # after a failed read
-        self.frames: deque[bytes] = deque()
+        self.outbox: deque[bytes] = deque()  # frames that the transport has not taken
         self.is_ending = False
 
     async def begin(self) -> None:
@@ -74,17 +75,17 @@ class Membership(ABC):
         """Returns a frame of this topic."""
 
     @abstractmethod
-    def record(self, share: Share, records: list[bytes], from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    def record(self, share: SessionShare, records: list[bytes], from_seq: int, to_seq: int, head_seq: int) -> bytes:
         """Returns a frame with records of a share."""
 
     @abstractmethod
-    def refusal(self, code: str, message: str) -> bytes:
+    def refusal(self, code: str | int, message: str) -> bytes:
         """Returns the frame that ends the session."""
 
     @property
     def is_over(self) -> bool:
         """Whether the session has ended and the transport has taken all frames."""
-        return self.is_ending and not self.frames
+        return self.is_ending and not self.outbox
 
     # -- Called by the hub, the feeds, the registry and timers --------------------------------------------------------
 
@@ -94,27 +95,27 @@ class Membership(ABC):
     def vanished(self) -> None:
         """The topic was deleted, and the group with it."""
         if not self.is_ending:
-            self.say("topic-deleted", reason="deleted")
+            self.announce("topic-deleted", reason="deleted")
             self.hang_up(keep_frames=True)
 
     def reading_done(self) -> None:
         self.wake()
 
-    def end(self, code: str, message: str) -> None:
+    def end(self, code: str | int, message: str) -> None:
         """Queues an `error` as the last frame."""
         if not self.is_ending:
-            self.frames.append(self.refusal(code, message))
+            self.outbox.append(self.refusal(code, message))
             self.hang_up(keep_frames=True)
 
     def hang_up(self, keep_frames: bool = False) -> None:
         """Ends the frames, at once or after the queued frames."""
         self.is_ending = True
         if not keep_frames:
-            self.frames.clear()
+            self.outbox.clear()
         self.wake()
 
-    def say(self, name: str, **data: Any) -> None:
-        self.frames.append(self.event(name, **data))
+    def announce(self, name: str, **data: Any) -> None:
+        self.outbox.append(self.event(name, **data))
         self.wake()
 
     # -- Called by the roster -----------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class Membership(ABC):
         for owned in looked.shares:
             share = self.shares.get(owned.share)
             if share is None or share.generation != owned.generation:
-                share = self.shares[owned.share] = Share(owned.share, owned.generation, owned.seq)
+                share = self.shares[owned.share] = SessionShare(owned.share, owned.generation, owned.seq)
                 gained.append(share)
             elif share.is_revoked and not owned.is_revoked:
                 gained.append(share)
@@ -169,10 +170,10 @@ class Membership(ABC):
             message = "the session has ended: it timed out, another stream took the member's name, or the member left"
             self.end("session_ended", message)
 
-    def tell(self, name: str, shares: list[Share]) -> None:
+    def tell(self, name: str, shares: list[SessionShare]) -> None:
         if shares:
             told = [{"share": each.number, "generation": each.generation, "seq": each.committed_seq} for each in shares]
-            self.say(name, group=self.joined.group, shares=told)
+            self.announce(name, group=self.joined.group, shares=told)
 
     def committed(self, share: int, generation: int, seq: int) -> None:
         """Notes a commit that this process has answered."""
@@ -181,23 +182,23 @@ class Membership(ABC):
             held.committed(seq)
             self.wake()
 
-    def drained(self) -> Iterator[Settled]:
+    def drained(self) -> Iterator[SettledShare]:
         """Yields the shares that this stream has stopped since the last call of the roster, with the last seq that it sent."""
         for share in self.shares.values():
             if share.is_revoked and share.drained_turn != share.turn:
                 yield self.settled(share, share.turn, share.sent_seq)
 
-    def advanced(self) -> Iterator[Settled]:
+    def advanced(self) -> Iterator[SettledShare]:
         """Yields the shares whose cursors are behind only because the records above belong to other shares."""
         for share in self.shares.values():
             if not share.is_revoked and not share.waiting and share.position > share.committed_seq:
                 yield self.settled(share, None, None)
 
-    def settled(self, share: Share, turn: int | None, drain_seq: int | None) -> Settled:
+    def settled(self, share: SessionShare, turn: int | None, drain_seq: int | None) -> SettledShare:
         seq = None if share.waiting else share.position
-        return Settled(self.joined.group_id, share.number, share.generation, seq, turn, drain_seq)
+        return SettledShare(self.joined.group_id, share.number, share.generation, seq, turn, drain_seq)
 
-    def noted(self, row: Settled) -> None:
+    def noted(self, row: SettledShare) -> None:
         """PostgreSQL has this row of drained() or advanced()."""
         share = self.shares.get(row.share)
         if share is not None and share.generation == row.generation:
@@ -214,7 +215,7 @@ class Membership(ABC):
 
     def next_frames(self) -> list[bytes]:
         """Returns the next frames to send. The list is empty if there are none yet."""
-        while not self.frames and not self.is_ending:
+        while not self.outbox and not self.is_ending:
             if self.reading is None and not self.ask():
                 return []
             reading = self.reading
@@ -222,8 +223,8 @@ class Membership(ABC):
                 return []
             self.reading = None
             self.take(reading)
-        taken = list(self.frames)
-        self.frames.clear()
+        taken = list(self.outbox)
+        self.outbox.clear()
         return taken
 
     def ask(self) -> bool:
@@ -259,9 +260,9 @@ class Membership(ABC):
             for share in self.shares.values()
             if not share.is_revoked and self.reading_seq <= share.position < window.next_from_seq
         ]
-        self.frames.extend(frame for share in within for frame in self.advance(share, window, reading.batch))
+        self.outbox.extend(frame for share in within for frame in self.advance(share, window, reading.batch))
 
-    def advance(self, share: Share, window: Window, batch: Batch) -> Iterator[bytes]:
+    def advance(self, share: SessionShare, window: Window, batch: Batch) -> Iterator[bytes]:
         """Advances a share to the end of a window. Yields the frames."""
         share.read_at = self.reads
         if window.lost is not None and share.position < window.gap_to:

@@ -28,7 +28,7 @@ PATH = re.compile(rf"\$(?:{STEP.pattern})+")
 KEPT = 4  # batches whose division is kept for the other members of this process
 
 
-class Row(msgspec.Struct):
+class KeyFields(msgspec.Struct):
     """The fields of a record that can be its key."""
 
     seq: int = msgspec.field(name="$seq")
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     text: bytes
 
 
-Key = Callable[[Row], bytes]
+Key = Callable[[KeyFields], bytes]
 Divided = dict[int, list[Piece]]  # the records of a batch by share, in order
 
 
@@ -82,23 +82,25 @@ def value_at(data: msgspec.Raw, steps: list[int | str]) -> bytes:
     return b"" if text == b"null" else text
 
 
-def rows_of(records: bytes) -> Iterable[tuple[Row, bytes | msgspec.Raw]]:
+def rows_of(records: bytes) -> Iterable[tuple[KeyFields, bytes | msgspec.Raw]]:
     """Returns each record with its JSON. `records`: the JSON of several records, joined by commas."""
     text = b"[%b]" % records
     try:
         return zip(
-            msgspec.json.decode(text, type=list[Row]), msgspec.json.decode(text, type=list[msgspec.Raw]), strict=True
+            msgspec.json.decode(text, type=list[KeyFields]),
+            msgspec.json.decode(text, type=list[msgspec.Raw]),
+            strict=True,
         )
     except msgspec.MsgspecError:
         return undecodable_rows(records.decode())
 
 
-def undecodable_rows(records: str) -> Iterator[tuple[Row, bytes]]:
+def undecodable_rows(records: str) -> Iterator[tuple[KeyFields, bytes]]:
     """Yields the same for records with lone surrogates in their `data`, which SQL can write. Their `data` has no key."""
     decoder, at = json.JSONDecoder(parse_int=str, parse_float=str), 0
     while at < len(records):
         record, end = decoder.raw_decode(records, at)
-        yield Row(int(record["$seq"]), record.get("$tag"), record.get("$node")), records[at:end].encode()
+        yield KeyFields(int(record["$seq"]), record.get("$tag"), record.get("$node")), records[at:end].encode()
         at = end + 1
 
 
@@ -132,5 +134,5 @@ class Partition:
             shares.setdefault(self.share_of(row), []).append(Piece(row.seq, bytes(piece)))
         return shares
 
-    def share_of(self, row: Row) -> int:
+    def share_of(self, row: KeyFields) -> int:
         return zlib.crc32(self.key(row)) % self.partitions

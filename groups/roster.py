@@ -13,7 +13,7 @@ import time
 
 from base.per_loop import PerLoop
 from groups.membership import Membership
-from groups.sessions import Looked, Settled, look, refresh, settle
+from groups.sessions import Looked, SettledShare, look, refresh, settle
 from store.script import Script
 from watch.hub import Hub, hub
 
@@ -84,7 +84,7 @@ class Roster:
         self.pause = SOON_SECONDS if has_news else min(2 * self.pause, LOOK_SECONDS)
 
     @staticmethod
-    def exchange(alive: list[int], rows: list[Settled], streams: list[Membership]) -> Script[dict[int, Looked]]:
+    def exchange(alive: list[int], rows: list[SettledShare], streams: list[Membership]) -> Script[dict[int, Looked]]:
         yield from refresh(alive)
         yield from settle(rows)
         group_ids = list({stream.joined.group_id for stream in streams})

@@ -1,46 +1,42 @@
-"""GET /v0/topics/:topic/groups/:group/stream, in plain ASGI: authentication, the refusals, the join, then the stream."""
+"""The stream of a group's member, from its declaration to its end."""
 
 from __future__ import annotations
 
 from base.clock import now_ms
-from base.errors import InvalidRequest
+from base.errors import Incompatible, InvalidRequest, TopicNotFound
+from contract.operations import Operation
+from groups.api import TAG
+from groups.events import OF_GROUP
 from groups.joining import JoinQuery, join
-from groups.roster import roster
 from groups.stream import MemberStream
+from watch.outflow import Outflow
 from watch.registry import registry
-from watch.serve import enter, flowing, pump
-from wire.asgi import Application, Receive, Scope, Send
-from wire.parse import parse_query
+from watch.serve import serve
+from wire.keys import Key
+from wire.streams import StreamCall, StreamEndpoint
 
 
-async def member(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a member's stream to the end. Raises TopicsError before the response starts."""
-    headers = dict(scope["headers"])
-    key = await enter(scope, headers, JoinQuery)
-    if headers.get(b"last-event-id"):
+@StreamEndpoint(
+    Operation.FOLLOW_GROUP,
+    scope="write",
+    query=JoinQuery,
+    events=OF_GROUP,
+    errors=(TopicNotFound, Incompatible),
+    tag=TAG,
+)
+async def member(call: StreamCall, key: Key, query: JoinQuery, topic: str, group: str) -> None:
+    """Join a group, and get the records of your shares.
+
+    The key needs the scopes read and write. The first member creates the group. The stream has no end. It sends the events
+    `joined`, `assigned`, `revoked`, `record`, `tombstone`, `topic-deleted` and `error`, with JSON data. After 15 s without
+    an event it sends a comment. The page `/v0/docs` shows the first two seconds of the stream."""
+    if call.last_id:
         raise InvalidRequest("a group continues at its committed cursors: leave out the header Last-Event-ID")
-    _, _, _, topic, _, group, _ = scope["path"].split("/")
-    wanted = parse_query(scope["query_string"], JoinQuery)
     streams = registry()
-    await streams.enter(key)
-    try:
-        joined = await streams.hub.store.drive(join(topic, group, wanted, key, now_ms()))
-        with flowing(scope, send) as outflow:
-            stream = MemberStream(streams.hub, joined, key, outflow.send, outflow.cut)
-            streams.streams[stream] = None
-            try:
-                await stream.begin()
-                roster().add(stream)
-                await pump(stream, receive, outflow.send)
-            finally:
-                stream.close()
-                roster().remove(stream)
-                del streams.streams[stream]
-    finally:
-        streams.exit(key)
+    async with streams.place(key):
+        joined = await streams.hub.store.drive(join(topic, group, query, key, now_ms()))
+        outflow = Outflow(call.writer)
+        await serve(MemberStream(streams.hub, joined, key, outflow), outflow, key)
 
 
-def stream_at(path: str) -> Application | None:
-    """Returns the handler of this path, or None for a path that is not a member's stream."""
-    is_ours = path.startswith("/v0/topics/") and path.endswith("/stream") and path.count("/") == 6
-    return member if is_ours and path.split("/")[4] == "groups" else None
+streams = (member,)

@@ -33,7 +33,7 @@ LOCK_GROUP = "SELECT FROM groups_group WHERE id = %s FOR NO KEY UPDATE"
 LEAVE = "DELETE FROM groups_member WHERE id = %s AND group_id = %s RETURNING name"
 
 
-class Settled(NamedTuple):
+class SettledShare(NamedTuple):
     """A share's new cursor, or the last seq that was sent of a share that is to move (sql/functions/groups_settle.sql)."""
 
     group_id: int
@@ -61,7 +61,7 @@ class Looked(NamedTuple):
     shares: list[OwnedShare]
 
 
-def settle(rows: Sequence[Settled]) -> Script[None]:
+def settle(rows: Sequence[SettledShare]) -> Script[None]:
     if rows:
         yield Statement(SETTLE, tuple(list(column) for column in zip(*rows, strict=True)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Share:
+class SessionShare:
     """A share of a session.
 
     `position`: the share's records up to there were sent, if there were any. `sent_seq`: the last seq that was sent, or the

@@ -7,9 +7,10 @@ send the request again. A connection carries one request at a time. The client h
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,6 +21,7 @@ from http1.deadlines import NEVER, Deadlines
 from http1.messages import BODILESS, Headers
 
 MOST_WRITTEN = 256 * 1024  # unsent bytes of a request to a slow server
+Opener = Callable[[str, int], Awaitable[socket.socket]]  # host and port to a connected socket
 NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 
 
@@ -52,7 +54,7 @@ class Answer:
 
     __slots__ = ("_connection", "body", "headers", "status")
 
-    def __init__(self, connection: Connection, status: int, headers: Headers, body: Body) -> None:
+    def __init__(self, connection: UpstreamConnection, status: int, headers: Headers, body: Body) -> None:
         self._connection, self.status, self.headers, self.body = connection, status, headers, body
 
     def close(self) -> None:
@@ -67,7 +69,8 @@ class Answer:
 class Pool:
     """Connections to one server, opened on demand, at most `most` at once.
 
-    A request without a free connection waits as long as a connect may take.
+    A request without a free connection waits as long as a connect may take. `opener` opens the sockets instead of the pool, and
+    decides which addresses it connects to. Its errors other than OSError reach the caller of `send`.
     """
 
     def __init__(
@@ -78,10 +81,11 @@ class Pool:
         tls: ssl.SSLContext | None = None,
         waits: Waits | None = None,
         most: int = 512,
+        opener: Opener | None = None,
     ) -> None:
-        self.host, self.port, self.tls, self.waits = host, port, tls, waits or Waits()
-        self.idle: list[Connection] = []  # the last used connection is at the end
-        self.connections: set[Connection] = set()
+        self.host, self.port, self.tls, self.waits, self.opener = host, port, tls, waits or Waits(), opener
+        self.idle: list[UpstreamConnection] = []  # the last used connection is at the end
+        self.connections: set[UpstreamConnection] = set()
         self.most = most
         self.open = 0  # connections that are open or being opened
         self.waiting: deque[asyncio.Future[None]] = deque()  # requests that wait for a free connection
@@ -100,14 +104,18 @@ class Pool:
         *,
         length: int | None = None,
         wait: float | None = None,
+        check: Callable[[], None] | None = None,
     ) -> Answer:
         """Send a request and return its answer as soon as the answer's head is complete. Raises Failure.
 
         `headers`: without `host`, framing and `connection`. `length`: bytes of a body that is an iterator. Without a length the
-        body is sent in chunks. `wait`: seconds for the answer, instead of the pool's.
+        body is sent in chunks. `wait`: seconds for the answer, instead of the pool's. `check` is called right before the first
+        byte is sent. If it raises, nothing is sent.
         """
         connection = self._idle_one() or await self.acquire()
         try:
+            if check is not None:
+                check()
             return await connection.ask(
                 method, target, headers, body, length, self.waits.answer if wait is None else wait
             )
@@ -115,7 +123,7 @@ class Pool:
             connection.abort()
             raise
 
-    async def acquire(self) -> Connection:
+    async def acquire(self) -> UpstreamConnection:
         """Returns a new or a freed connection for the caller alone. Call it if no idle connection works. Raises Failure."""
         try:
             async with asyncio.timeout(self.waits.connect):
@@ -135,20 +143,27 @@ class Pool:
         except OSError as error:
             raise Failure("connect", f"no connection to {self.name}: {error}", reached=False) from error
 
-    def _idle_one(self) -> Connection | None:
+    def _idle_one(self) -> UpstreamConnection | None:
         while self.idle:
             connection = self.idle.pop()
             if connection.is_usable():
                 return connection
         return None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> UpstreamConnection:
         server_name = self.host if self.tls is not None else None
+        loop = asyncio.get_running_loop()
         self.open += 1
         try:
-            _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(self), self.host, self.port, ssl=self.tls, server_hostname=server_name
-            )
+            if self.opener is None:
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self), self.host, self.port, ssl=self.tls, server_hostname=server_name
+                )
+            else:
+                opened = await self.opener(self.host, self.port)
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self), sock=opened, ssl=self.tls, server_hostname=server_name
+                )
         except BaseException:
             self.freed(closed=True)
             raise
@@ -174,6 +189,15 @@ class Pool:
         for connection in list(self.connections):
             connection.abort()
 
+    def renew(self, tls: ssl.SSLContext) -> None:
+        """Opens new connections with other certificates. Idle connections end at once, and others after their request."""
+        self.tls = tls
+        for connection in self.connections:
+            connection.ending = True
+        for connection in self.idle:
+            connection.abort()
+        self.idle.clear()
+
     def retire(self) -> None:
         """End idle connections at once, and other connections as soon as they are idle."""
         self.closed = True
@@ -182,7 +206,7 @@ class Pool:
         self.idle.clear()
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection to a server, one request at a time."""
 
     def __init__(self, pool: Pool) -> None:
@@ -355,7 +379,7 @@ class Connection(asyncio.Protocol):
                 length, self.until_eof = None, False
         if self.bodiless or status in BODILESS or status == 101:
             length, self.until_eof = 0, False
-        self.ending = self.until_eof or not self.parser.should_keep_alive()
+        self.ending = self.ending or self.until_eof or not self.parser.should_keep_alive()
         head = self.head
         if head is None or head.done():  # the caller gave up
             self.abort()

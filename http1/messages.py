@@ -21,11 +21,12 @@ def status_line(status: int) -> bytes:
 
 
 def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """Returns the first value of a header, or None without one."""
+    """Returns the last value of a header, or None. Server and gateway both read a repeated header so."""
+    found = None
     for each, value in headers:
         if each == name:
-            return value
-    return None
+            found = value
+    return found
 
 
 class Request:
@@ -71,6 +72,11 @@ class Request:
         self.added: Headers = []
         self.context: Any = None
         self.span: Any = None
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether it is `OPTIONS *`, which asks about the server and not about a path."""
+        return self.target == b"*" and self.method == "OPTIONS"
 
     def header(self, name: bytes) -> bytes | None:
         return self.by_name.get(name)

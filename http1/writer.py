@@ -5,47 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
-from http1.messages import BODILESS, Request, Response, status_line
+from http1.exchanges import Exchange, Exchanges
+from http1.messages import BODILESS, Response, status_line
 
 AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: the kernel drops unsent data and resets the connection
-
-
-class Exchange:
-    """One request, and the part of its answer that waits for earlier answers."""
-
-    __slots__ = ("done", "ends", "held", "request", "task", "turn", "went_out", "writer")
-
-    def __init__(self, request: Request | None) -> None:
-        self.request = request
-        self.held: list[bytes] = []
-        self.task: asyncio.Task[None] | None = None
-        self.writer: Writer | None = None  # of a `Written` answer
-        self.turn: asyncio.Future[None] | None = None  # resolved when this exchange is the first
-        self.done = self.went_out = False
-        self.ends = request is None or not request.keep_alive  # the connection ends after the answer
-
-
-class Connection(Protocol):
-    """The connection of a writer. `over`: no more answers are written. `drained`: resolved when a slow client takes more."""
-
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-    queue: deque[Exchange]
-    over: bool
-    drained: asyncio.Future[None] | None
-
-    @property
-    def is_draining(self) -> bool: ...
-    def send(self, exchange: Exchange, answer: Response) -> None: ...
-    def write(self, exchange: Exchange, data: bytes) -> None: ...
-    async def may_write(self, exchange: Exchange) -> None: ...
-    def finish(self, exchange: Exchange) -> None: ...
-    def has_gone_out(self, exchange: Exchange) -> None: ...
-    def abort(self) -> None: ...
 
 
 class Writer:
@@ -58,6 +23,7 @@ class Writer:
         "_chunked",
         "_connection",
         "_exchange",
+        "_exchanges",
         "_is_bodiless",
         "_left",
         "_length",
@@ -66,25 +32,25 @@ class Writer:
         "has_ended",
     )
 
-    def __init__(self, connection: Connection, exchange: Exchange) -> None:
-        self._connection, self._exchange = connection, exchange
+    def __init__(self, exchanges: Exchanges, exchange: Exchange) -> None:
+        self._exchanges, self._connection, self._exchange = exchanges, exchanges.connection, exchange
         self._chunked = self._is_bodiless = False
         self._left: int | None = None
         self._length: int | None = None
         self.has_begun = self.has_ended = False
-        self.gone: asyncio.Future[None] = connection.loop.create_future()
+        self.gone: asyncio.Future[None] = self._connection.loop.create_future()
 
     def send(self, answer: Response) -> None:
         """Send a whole answer, instead of parts."""
         self.has_begun = self.has_ended = True
-        self._connection.send(self._exchange, answer)
+        self._exchanges.send(self._exchange, answer)
 
     def begin(self, answer: Response) -> None:
         """Send the head of an answer. Its body is not used. With a `length`, the parts must have that many bytes in all."""
         connection, exchange, request = self._connection, self._exchange, self._exchange.request
         assert request is not None
         self.has_begun = True
-        if connection.over:
+        if connection.is_over:
             return
         self._is_bodiless = request.method == "HEAD" or answer.status in BODILESS
         self._chunked = answer.length is None and request.version == "1.1" and answer.status not in BODILESS
@@ -104,42 +70,41 @@ class Writer:
         if exchange.ends:
             parts.append(b"connection: close\r\n")
         parts.append(b"\r\n")
-        connection.write(exchange, b"".join(parts))
+        self._exchanges.write(exchange, b"".join(parts))
         if not self._is_bodiless:
-            exchange.went_out = True
-            connection.has_gone_out(exchange)
+            self._exchanges.begin(exchange)
 
     async def write(self, part: bytes) -> None:
         """Send a part, and wait until the client takes more. Raises ValueError if the part exceeds the Content-Length."""
-        connection, exchange = self._connection, self._exchange
-        if not part or self._is_bodiless or connection.over:
+        exchanges, exchange = self._exchanges, self._exchange
+        if not part or self._is_bodiless or self._connection.is_over:
             return
         if self._left is not None:
             self._left -= len(part)
             if self._left < 0:
                 raise ValueError(f"the body is longer than its Content-Length, {self._length}")
-        connection.write(exchange, b"%x\r\n%b\r\n" % (len(part), part) if self._chunked else part)
-        if connection.drained is not None or exchange is not connection.queue[0]:
-            await connection.may_write(exchange)
+        exchanges.write(exchange, b"%x\r\n%b\r\n" % (len(part), part) if self._chunked else part)
+        if exchanges.drained is not None or exchange is not exchanges.queue[0]:
+            await exchanges.may_write(exchange)
 
     def end(self) -> None:
         """Finish the answer after its last part. Raises ValueError if bytes of the Content-Length are missing."""
-        connection, exchange = self._connection, self._exchange
+        exchanges, exchange = self._exchanges, self._exchange
         self.has_ended = True
-        if connection.over:
+        if self._connection.is_over:
             return
         if not self._is_bodiless:
             if self._left:
                 raise ValueError(f"the body is {self._left} bytes shorter than its Content-Length")
             if self._chunked:
-                connection.write(exchange, b"0\r\n\r\n")
+                exchanges.write(exchange, b"0\r\n\r\n")
             if exchange.request is not None and not exchange.request.body.complete:
                 exchange.ends = True
-        connection.finish(exchange)
+        exchanges.finish(exchange)
 
     @property
     def transport(self) -> asyncio.Transport:
-        return self._connection.transport
+        return self._exchanges.transport
 
     def reset(self) -> None:
         """End the connection at once. The kernel drops the data that the client has not taken."""
@@ -150,7 +115,7 @@ class Writer:
         self._connection.abort()
 
 
-class Written:
+class WrittenAnswer:
     """An answer that the handler writes itself: `run(writer)` is called in a task.
 
     If the client disconnects, the task is not cancelled. It learns of the end from `writer.gone`.

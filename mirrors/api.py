@@ -16,10 +16,10 @@ from base.errors import (
     TopicNotFound,
     TopicSealed,
 )
+from contract.operations import Operation
 from mirrors import sites
 from mirrors.handover import Handover, receive
 from store.script import Script
-from topics.api.records import TOPIC
 from topics.api.shapes import HeadSeq, TopicName
 from topics.sealed import DESCRIBED, told
 from wire import metrics
@@ -27,7 +27,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.schema import Performance
 
-TAG, MIRROR = "mirrors", f"{TOPIC}/mirror"
+TAG = "mirrors"
 
 
 class SiteShown(msgspec.Struct):
@@ -45,7 +45,7 @@ class SiteShown(msgspec.Struct):
     """Number of seqs that the site had lost before a handover: an upper bound for the lost records."""
     lost_ts: int | None
     """Time of the last handover with a loss, in milliseconds since the epoch. Null: none."""
-    losses: Sequence[sites.Loss]
+    losses: Sequence[sites.SiteLoss]
     """The last 100 losses, the oldest first."""
     updated_ts: int
     """Time of the last change, in milliseconds since the epoch."""
@@ -81,9 +81,7 @@ class HandoverAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "POST",
-    MIRROR,
-    "mirror",
+    Operation.MIRROR,
     scope="write",
     body=Handover,
     answers={200: HandoverAnswer, 201: HandoverAnswer},
@@ -97,6 +95,7 @@ class HandoverAnswer(msgspec.Struct, kw_only=True):
         "records": [{"$seq": 7, "$ts": 1700000000000, "$tag": "order:7", "data": {"id": 7}}],
     },
     needs_body=True,
+    large=True,
     tag=TAG,
 )
 def hand_over(call: Call[Handover, None], topic: str) -> Script[Answer]:
@@ -122,9 +121,7 @@ def hand_over(call: Call[Handover, None], topic: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "GET",
-    MIRROR,
-    "get_mirror",
+    Operation.GET_MIRROR,
     scope="read",
     answers={200: SitesAnswer},
     errors=(TopicNotFound,),

@@ -20,26 +20,26 @@ import msgspec
 from base.bounds import MIRROR_STAMP
 from base.errors import BatchTooLarge, CursorMoved, Incompatible, InvalidRequest, TopicsError
 from base.names import check_topic_name
-from mirrors.sites import SAVE, SITES, Loss, Site
+from mirrors.sites import MOST_LOSSES, SAVE, SITES, Site, SiteLoss
 from mirrors.stamps import Origin, stamped
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
-from topics.append import append_once
+from topics.append.appending import append_once
+from topics.append.copies import MOST_SEQ, SINK_IF_EMPTY, CopiedRecord, CopiedTombstone, LostSeq
+from topics.append.records import MAX_RECORDS, Append, Rows, columns
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, forget_known, known_topic
 from topics.config import Config, create_topic
-from topics.copying import MOST_SEQ, SINK_IF_EMPTY, CopiedRecord, CopiedTombstone, LostSeq
-from topics.diff import Seq
+from topics.delete.records import expire_backlog
 from topics.heads import LOCK_CURRENT_HEAD
 from topics.models import Topic
-from topics.records import MAX_RECORDS, Append, Rows, columns
+from topics.read.diff import Seq
 from wire.keys import Key
 from wire.parse import Request
 
 NO_RECORDS = Rows([], [], [], [], [], 0)
 LOSE = "SELECT router_lose(%s, %s, %s, %s)"
-MOST_LOSSES = 100  # of a site, in its row
 PATH = [MIRROR_STAMP]  # of the piece of a loss. No router has this name, so each router forwards the loss
 
 
@@ -56,23 +56,24 @@ class Handover(Request):
     """The body of a handover: the answer of a diff with `include_tags`, and the names of both sites."""
 
     here: str
-    """Name of the site on this server. A topic keeps the first name."""
+    """Name of the site on this server. A topic keeps the first name (409 `topic_exists_incompatible`)."""
     source: str
     """Name of the site that had the records."""
     from_seq: Seq
-    """The `from_seq` of the diff: the `read_seq` of the source in the last answer, or 0 at the begin."""
+    """The `from_seq` of the diff: the `read_seq` of the source in the last answer, or 0 in the first call. Otherwise 409
+    `cursor_moved`, with the position as `detail.seq`."""
     next_from_seq: Seq
     """The `next_from_seq` of the diff."""
     records: list[CopiedRecord] = []
-    """The `records` of the diff, up to 10000. The topic skips records with a known origin."""
+    """The `records` of the diff with `include_tags`, up to 10000. The topic skips records with a known origin."""
     tombstone: CopiedTombstone | None = None
-    """The `tombstone` of the diff. Readers of the topic get a tombstone `source_trim`."""
+    """The `tombstone` of the diff. Readers get a tombstone `source_trim` for as many seqs, unless they know the loss."""
     losses: list[LossOf] = []
-    """Losses in `GET …/mirror` of the source: each with a `told_seq` above `from_seq`, up to `gap_to`."""
+    """`{site, lost_seq}` of losses in `GET …/mirror` of the source: each with a `told_seq` above `from_seq`, up to `gap_to`."""
     create: bool = True
     """True: the handover creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None
-    """The config of a topic that the handover creates."""
+    """The config of a topic that the handover creates. Needs the scope `admin`."""
 
     @property
     def gap(self) -> int:
@@ -102,7 +103,7 @@ class Handover(Request):
                 field="records",
             )
         if self.config is not None:
-            self.config.check_names(key)
+            self.config.check_key(key)
             if self.config.sealed is True or self.config.type == Topic.Type.QUEUE:
                 raise InvalidRequest("a handover creates a log that is not sealed", field="config")
 
@@ -169,6 +170,8 @@ def receive(name: str, wanted: Handover, now: int) -> Script[Received]:
 
 def attempt(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -> Script[Received | None]:
     """Receives once, and wakes the readers. Returns None if the topic's version differs from the cached one."""
+    if topic.rejects and not (yield from expire_backlog(topic, now)):
+        return None
     try:
         done = yield from atomically(receive_once(topic, wanted, offer, now), topic.id)
     except TopicsError as error:
@@ -275,7 +278,7 @@ def moved(
         after[site] = before._replace(
             lost=min(before.lost + wanted.gap, MOST_SEQ),
             lost_ts=now,
-            losses=[*before.losses, Loss(seq, told_seq)][-MOST_LOSSES:],
+            losses=[*before.losses, SiteLoss(seq, told_seq)][-MOST_LOSSES:],
         )
     after[wanted.source] = after[wanted.source]._replace(read_seq=wanted.next_from_seq)
     return after

@@ -33,8 +33,10 @@ ON CONFLICT (topic_id, site) DO UPDATE
        lost_ts = excluded.lost_ts, losses = excluded.losses, updated_ts = excluded.updated_ts
 """
 
+MOST_LOSSES = 100  # of a site, in its row
 
-class Loss(msgspec.Struct):
+
+class SiteLoss(msgspec.Struct):
     """A loss of another site."""
 
     lost_seq: int
@@ -53,13 +55,13 @@ class Site(NamedTuple):
     read_seq: int | None = None
     lost: int = 0
     lost_ts: int | None = None
-    losses: Sequence[Loss] = ()
+    losses: Sequence[SiteLoss] = ()
     updated_ts: int = 0
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Site:
         found = cls(*row)
-        return found._replace(losses=msgspec.json.decode(row[-2], type=list[Loss]))
+        return found._replace(losses=msgspec.json.decode(row[-2], type=list[SiteLoss]))
 
     @property
     def covered_seq(self) -> int:
@@ -67,7 +69,7 @@ class Site(NamedTuple):
         return max(self.origin_seq, self.read_seq or 0, *(each.lost_seq for each in self.losses[-1:]))
 
 
-class State(NamedTuple):
+class TopicSites(NamedTuple):
     """`here`: the topic's own name among the sites, or None. `sites`: the other sites, by name."""
 
     here: str | None
@@ -75,11 +77,11 @@ class State(NamedTuple):
     is_sealed: bool
 
 
-def state(topic: str) -> Script[State]:
+def state(topic: str) -> Script[TopicSites]:
     """Returns the sites of a topic. Raises TopicNotFound."""
     rows = yield Statement(STATE, (topic,), quick=True)
     if not rows:
         raise absent(topic)
     sites = [Site.of(row[1:]) for row in rows if row[1] is not None]
     here = next((each.site for each in sites if each.is_here), None)
-    return State(here, [each for each in sites if not each.is_here], rows[0][0])
+    return TopicSites(here, [each for each in sites if not each.is_here], rows[0][0])

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from base.bounds import MIRROR_STAMP
-from topics.copying import CopiedRecord
-from topics.records import NO_META
+from topics.append.copies import CopiedRecord
+from topics.append.records import NO_META
 
 QUOTED = f'"{MIRROR_STAMP}"'.encode()
 
 
-class Stamp(msgspec.Struct):
+class MirrorStamp(msgspec.Struct):
     """`topic`: of the stamp. A router can forward a mirrored record to another topic, where the stamp says nothing."""
 
     topic: str
@@ -27,8 +27,8 @@ class Stamp(msgspec.Struct):
     ts: int
 
 
-class Stamped(msgspec.Struct):
-    stamp: Stamp | None = msgspec.field(name=MIRROR_STAMP, default=None)
+class MirrorStamped(msgspec.Struct):
+    stamp: MirrorStamp | None = msgspec.field(name=MIRROR_STAMP, default=None)
 
 
 class Origin(NamedTuple):
@@ -39,12 +39,12 @@ class Origin(NamedTuple):
     ts: int
 
 
-def stamp_of(record: CopiedRecord, topic: str) -> Stamp | None:
+def stamp_of(record: CopiedRecord, topic: str) -> MirrorStamp | None:
     """Returns the stamp of a mirrored record of this topic, or None."""
     if record.meta is NO_META or QUOTED not in bytes(record.meta):
         return None
     try:
-        stamp = msgspec.json.decode(record.meta, type=Stamped).stamp
+        stamp = msgspec.json.decode(record.meta, type=MirrorStamped).stamp
     except msgspec.MsgspecError:
         return None
     return stamp if stamp is not None and stamp.topic == topic else None
@@ -56,13 +56,13 @@ def stamped(records: Sequence[CopiedRecord], topic: str, source: str) -> list[tu
     for record in records:
         stamp = stamp_of(record, topic)
         if stamp is None:
-            stamp = Stamp(topic, source, record.seq, record.ts)
+            stamp = MirrorStamp(topic, source, record.seq, record.ts)
             record = msgspec.structs.replace(record, meta=with_stamp(record.meta, stamp))
         found.append((Origin(stamp.site, stamp.seq, stamp.ts), record))
     return found
 
 
-def with_stamp(meta: msgspec.Raw, stamp: Stamp) -> msgspec.Raw:
+def with_stamp(meta: msgspec.Raw, stamp: MirrorStamp) -> msgspec.Raw:
     """Returns the meta with the stamp at its end. The other bytes stay."""
     member = QUOTED + b":" + msgspec.json.encode(stamp) + b"}"
     before = bytes(meta).strip()

@@ -160,9 +160,9 @@ TOPIC = Subquery(Topic.objects.filter(pk=OuterRef("topic_id")).values("name"))
 
 
 class ByMinute(ReadOnly):
-    """Base of pages with a row per topic and minute, the latest minute first."""
+    """Base of pages with a row per topic and minute, the latest first: by the primary key, however many rows there are."""
 
-    ordering = ("-minute_ts", "-id")
+    ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).annotate(topic=TOPIC)
@@ -183,7 +183,7 @@ class ByMinute(ReadOnly):
 @admin.register(Rollup)
 class RollupAdmin(ByMinute):
     nothing_yet = mark_safe("No rollup yet. Run <code>manage.py pipeline rollup</code>, or add a schedule.")
-    list_display = ("minute", "of", "node", "tag_prefix", "count", "payload", "first_seq", "last_seq")
+    list_display = fields = ("minute", "of", "node", "tag_prefix", "count", "payload", "first_seq", "last_seq")
     search_fields = ("node__startswith", "tag_prefix__startswith")
     search_help_text = "Search for the start of a node or of a tag prefix."
 
@@ -195,7 +195,7 @@ class RollupAdmin(ByMinute):
 @admin.register(Delay)
 class DelayAdmin(ByMinute):
     nothing_yet = mark_safe("No delays yet. A rollup measures them: <code>manage.py pipeline rollup</code>")
-    list_display = ("minute", "router", "of", "about", "count")
+    list_display = fields = ("minute", "router", "of", "about", "count")
     search_fields = ("router__startswith",)
     search_help_text = "Search for the start of a router's name."
 

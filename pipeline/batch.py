@@ -8,14 +8,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from pipeline import stream
-from pipeline.extent import divide, seq_at
+from pipeline.conditions import MOST, Condition, condition
+from pipeline.extent import seq_at
 from pipeline.options import Options
-from pipeline.scan import Condition, Range, Scan, condition, planned
-from pipeline.stream import SMALL
+from pipeline.scan import SMALL, Range, Scan, ScanShare, ranges, shares
 
 STREAMS_ONLY = {"maxRecordsPerTrigger", "cursor"}
 OPTIONS = stream.OPTIONS - STREAMS_ONLY | {"endingSeq"}
-MOST_TS = 2**63 - 1  # the maximum in Spark and PostgreSQL
 MOST_SEQS = 1_000_000  # up to this many records that need no rows, one task is enough
 
 
@@ -50,28 +49,27 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns ranges with equal numbers of records for each topic. Filters on seq and ts narrow the ranges."""
+        (least, most), (oldest, newest) = self.bounds("seq"), self.bounds("ts")
         found: list[Range] = []
-        for topic in self.selection.look().values():
-            first = self.selection.start(topic) + 1
-            last = topic.head if self.ending is None else min(topic.head, self.ending)
-            with self.selection.database.connect() as connection:
-                for made in self.conditions:
-                    if made.column == "ts" and made.operator in (">", ">=", "="):
-                        first = max(first, seq_at(connection, topic, made.value))
-                    if made.column == "ts" and made.operator in ("<", "<=", "="):
-                        last = min(last, seq_at(connection, topic, min(made.value + 1, MOST_TS)) - 1)
-                    if made.column == "seq" and made.operator in (">", ">=", "="):
-                        first = max(first, made.value)
-                    if made.column == "seq" and made.operator in ("<", "<=", "="):
-                        last = min(last, made.value)
+        with self.selection.database.connect() as connection:
+            for topic in self.selection.look(connection).values():
+                first = max(self.selection.start(connection, topic) + 1, least)
+                last = min(topic.head, most, topic.head if self.ending is None else self.ending)
+                if oldest > 0:
+                    first = max(first, seq_at(connection, topic, oldest))
+                if newest < MOST:
+                    last = min(last, seq_at(connection, topic, newest + 1) - 1)
                 # A part that needs no rows is quick, so it may be larger.
                 small = SMALL if first <= topic.holes or not self.scan.wants_seqs_only else MOST_SEQS
-                most = min(self.selection.partitions, -(-(last - first + 1) // small))
-                parts = divide(connection, topic, first, last, max(most, 1))
-            found += planned(topic, parts)
-        return found
+                found += ranges(connection, topic, first, last, self.selection.partitions, small=small)
+        return shares(found)
+
+    def bounds(self, column: str) -> tuple[int, int]:
+        """Returns the least and the greatest number in a column that all conditions together allow."""
+        found = [made.bounds for made in self.conditions if made.column == column]
+        return max((least for least, _ in found), default=0), min((most for _, most in found), default=MOST)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, Range):  # Spark passes its own partition if there is no range
+        if not isinstance(partition, ScanShare):  # Spark passes its own partition if there is no range
             return iter(())
         return self.scan.read(partition)

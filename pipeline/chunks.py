@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.bounds import STAMP_BYTES, check_meta, check_token
+from base.depth import too_deep
 from base.errors import InvalidRequest, RecordTooLarge
 
 COLUMNS = ("data", "tag", "node", "meta")
@@ -156,7 +157,7 @@ def refuse(data: Any, metas: Any) -> NoReturn:
             raise InvalidRequest(f"{one[:80]!r} with meta {meta!r} is no JSON: {error}") from error
         except RecursionError:
             break
-    raise InvalidRequest("the JSON of a record is nested too deeply")
+    raise too_deep("the JSON of a record")
 
 
 def longest(column: Any) -> int:

@@ -5,16 +5,21 @@ The queries need only the SELECT rights of the role `topics_analyst`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import psycopg
 
 from base.errors import TopicNotFound
-from topics.ranges import EXTENT
+from topics.read.ranges import EXTENT
 
 ONE = f"{EXTENT} WHERE t.name = %s"
 # A range of the unique index on the name. No character of a name sorts after "~".
+BY_NAMES = f"{EXTENT} WHERE t.name = ANY (%s)"
 BY_PREFIX = f"{EXTENT} WHERE t.name >= %(prefix)s AND t.name < %(prefix)s || '~' ORDER BY t.name"
+DERIVED = """
+SELECT t.name FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE h.derived AND t.id = ANY (%s)
+"""
 RECORDS = "SELECT records, bytes FROM topic_extent(%s, %s, %s, %s)"
 SEQ_AT = "SELECT topic_seq_at(%s, %s, %s, %s)"
 
@@ -64,6 +69,11 @@ def extent(connection: psycopg.Connection[Any], topic: str) -> Extent:
 def extents(connection: psycopg.Connection[Any], prefix: str) -> list[Extent]:
     """Returns the topics whose names start with `prefix`, ordered by name."""
     return [Extent(*row) for row in connection.execute(BY_PREFIX, {"prefix": prefix})]
+
+
+def derived(connection: psycopg.Connection[Any], topics: Iterable[Extent]) -> list[str]:
+    """Returns the names of those topics that routers forward into."""
+    return [name for (name,) in connection.execute(DERIVED, [[topic.id for topic in topics]])]
 
 
 def seq_at(connection: psycopg.Connection[Any], topic: Extent, ts: int) -> int:

@@ -125,7 +125,9 @@ class LocalFiles(Files):
 
 
 def root_of(root: str) -> str | None:
-    """Returns the root of a URL as Hadoop would find it, or None if only Spark can tell."""
+    """Returns the root of a path or URL as Hadoop would find it, or None if only Spark can tell."""
+    if is_local(root):
+        return LocalFiles(root).root
     return root.rstrip("/") if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+", root) else None
 
 

@@ -30,6 +30,10 @@ class Options:
     def text(self, name: str) -> str | None:
         return self.given.get(name.lower()) or None
 
+    def listed(self, name: str) -> tuple[str, ...]:
+        """Returns the values of a list with commas, or () if the option is missing."""
+        return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
+
     def number(self, name: str, least: int = 0) -> int | None:
         """Returns a whole number, or None if the option is missing. Raises InvalidRequest below `least` or for other text."""
         value = self.text(name)

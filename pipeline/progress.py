@@ -20,7 +20,7 @@ def lag(progress: StreamingQueryProgress) -> dict[str, int]:
         if not (isinstance(end, dict) and isinstance(latest, dict)):
             continue
         for topic, head in latest.items():
-            if isinstance(head, dict) and head.keys() == {"id", "seq"}:
+            if isinstance(head, dict) and head.keys() >= {"id", "seq"}:
                 read = end.get(topic, {})
                 found[topic] = head["seq"] - (read["seq"] if read.get("id") == head["id"] else 0)
     return found

@@ -16,7 +16,7 @@ from base.errors import InvalidRequest
 from pipeline.classic import parallelism
 from pipeline.database import Database, database
 from pipeline.extent import Extent, Part, divide, extent, seq_at
-from topics.ranges import OWN_RECORDS, WHOLE_RECORDS
+from topics.read.ranges import OWN_RECORDS, WHOLE_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# The same columns of a topic's own records (topics/ranges.py), without a look at spans.
+# The same columns of a topic's own records (topics/read/ranges.py), without a look at spans.
 OWN_COLUMNS = """
        {topic}::text AS topic, seq, ts, node, tag, meta::text AS meta, data::text AS data,
        {topic}::text AS home_topic, {id}::bigint AS home_topic_id, seq AS home_seq, 0 AS hops"""
@@ -66,7 +66,7 @@ def read_topic(
 
     `schema` parses `data`: a Spark schema, its DDL, or "infer", which samples the last 10,000 records. Without `schema`, `data`
     is text. `partitions` (default: the number of cores) have equal numbers of records. `fetch_size` is the number of records
-    per fetch; the default depends on the size of the records. If records are deleted between this call and the read, the read
+    per fetch; the default depends on the size of the records. If records are lost between this call and the read, the read
     fails, unless `fail_on_data_loss` is False. `dsn` defaults to DATABASE_URL.
 
     Raises TopicNotFound, InvalidRequest, or Refusal.

@@ -7,12 +7,14 @@ repeats the same range, overwrites the leftovers, and never writes a range twice
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from base.clock import now_ms
 from base.errors import NotReady
+from pipeline.extent import Extent
 from store.script import Script, Statement, atomically
-from topics import owned_cursors
+from topics.cursors import owned as owned_cursors
 from topics.heads import KEEP_TOPIC
 
 MAKE_READING = """
@@ -24,6 +26,11 @@ FIND = """
 SELECT r.id, r.topic_id, c.seq, r.upto_seq
   FROM pipeline_reading r JOIN topic_cursors c ON c.topic_id = r.topic_id AND c.name = r.name AND c.kind = 'pipeline'
  WHERE r.topic_id = %s AND r.name = %s
+"""
+# For all topics of a run. A row for each topic, in their order: the cursor, by its unique index.
+POSITIONS = """
+SELECT (SELECT seq FROM topic_cursors WHERE topic_id = wanted.id AND name = %s AND kind = 'pipeline')
+  FROM unnest(%s::bigint[]) WITH ORDINALITY wanted (id, n) ORDER BY n
 """
 PLAN = "UPDATE pipeline_reading SET upto_seq = %s WHERE id = %s AND upto_seq IS NULL RETURNING id"
 END = "UPDATE pipeline_reading SET upto_seq = NULL WHERE id = %s AND upto_seq = %s RETURNING name"
@@ -43,13 +50,22 @@ def reading_name(job: str, target: str) -> str:
     return f"{job}.{hashlib.sha256(target.encode()).hexdigest()[:12]}"
 
 
+def positions(topics: Sequence[Extent], name: str) -> Script[list[int]]:
+    """Returns the last seq that the job has read in each of the topics. Also deletes the readings of deleted topics.
+
+    A topic without a reading has a position before its first record. `find` creates the reading when there is something to read.
+    """
+    yield Statement(DROP_ORPHANS)
+    rows = yield Statement(POSITIONS, (name, [topic.id for topic in topics]))
+    return [topic.recreated if seq is None else seq for topic, (seq,) in zip(topics, rows, strict=True)]
+
+
 def find(topic_id: int, name: str, target: str) -> Script[Place]:
     """Returns the reading with that name, and creates a missing reading. Raises NotReady if the topic was deleted."""
     return atomically(find_once(topic_id, name, target))
 
 
 def find_once(topic_id: int, name: str, target: str) -> Script[Place]:
-    yield Statement(DROP_ORPHANS)
     rows = yield Statement(FIND, (topic_id, name))
     if not rows:
         if not (yield Statement(KEEP_TOPIC, (topic_id,))):  # a cursor must not outlive its topic

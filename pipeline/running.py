@@ -22,7 +22,7 @@ from pipeline.jobs.verify import Verify, verify
 from pipeline.models import Job, Run, Schedule
 from pipeline.session import require_pyspark
 from pipeline.trouble import spark_trouble
-from pipeline.work import Outcome, Work, database_of_django
+from pipeline.work import JobOutcome, Work, database_of_django
 from store.database import translating
 
 log = logging.getLogger(__name__)
@@ -35,20 +35,20 @@ RELEASE = "SELECT pg_advisory_unlock(7202, %s)"
 UNKEPT = re.compile("[\0\ud800-\udfff]")  # characters that PostgreSQL cannot store in text
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """A job, and the type of its options."""
 
     options: type[msgspec.Struct]
-    do: Callable[[Work, Any], Outcome]
+    do: Callable[[Work, Any], JobOutcome]
 
 
 KINDS = {
-    Job.ARCHIVE: Kind(Archive, archive),
-    Job.VERIFY: Kind(Verify, verify),
-    Job.RESTORE: Kind(Restore, restore),
-    Job.ROLLUP: Kind(Rollup, rollup),
-    Job.AUDIT: Kind(Audit, audit),
-    Job.LATEST: Kind(Latest, latest),
+    Job.ARCHIVE: JobKind(Archive, archive),
+    Job.VERIFY: JobKind(Verify, verify),
+    Job.RESTORE: JobKind(Restore, restore),
+    Job.ROLLUP: JobKind(Rollup, rollup),
+    Job.AUDIT: JobKind(Audit, audit),
+    Job.LATEST: JobKind(Latest, latest),
 }
 
 

@@ -8,33 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import InputPartition
 
 from base.errors import NotReady
 from pipeline.columns import ARROW
+from pipeline.conditions import Condition
 from pipeline.database import Database
-from pipeline.extent import ONE, Extent, Part
-from topics.ranges import OWN_RECORDS
+from pipeline.extent import BY_NAMES, Extent, Part, divide
+from topics.read.ranges import OWN_RECORDS
 
 if TYPE_CHECKING:
-    from pipeline.snapshot import Session
+    from pipeline.snapshot import SnapshotSession
 
 EXPRESSIONS = {"hops": "cardinality(path)"}
 # Columns that follow from the part and other columns, if all records of the part are the topic's own.
@@ -43,22 +33,21 @@ OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
 READ = """
 SELECT {columns} FROM topic_log_range({topic}, {first}, {last}) log WHERE {conditions} ORDER BY seq
 """
-CHECK = "SELECT pipeline_check({topic}, {id}, {floor}, {first})"
-# Selects the reason of a loss, and the first seq that a crash took from the reader.
-LOSS = "SELECT pipeline_loss({topic}, {id}, {after}, {upto}), topic_lost_from({id}, {after})"
+CHECK = """
+SELECT bool_and(pipeline_check(topic, id, floor, first))
+  FROM unnest({topics}::text[], {ids}::bigint[], {floors}::bigint[], {firsts}::bigint[]) part (topic, id, floor, first)
+"""
+# Selects the first of the readers that lost records: its topic and position, the reason, and the first seq that a crash took from
+# it. OFFSET 0 keeps PostgreSQL from evaluating pipeline_loss twice.
+LOSS = """
+SELECT topic, after, why, topic_lost_from(id, after)
+  FROM (SELECT *, pipeline_loss(topic, id, after, upto) AS why
+          FROM unnest({topics}::text[], {ids}::bigint[], {afters}::bigint[], {uptos}::bigint[])
+               WITH ORDINALITY reader (topic, id, after, upto, n) OFFSET 0) loss
+ WHERE why IS NOT NULL ORDER BY n LIMIT 1
+"""
+SMALL = 5_000  # up to this many records one task is enough
 MOST_SEQS = 100_000  # per batch of generated seqs
-OPERATORS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    In: "= ANY",
-    StringStartsWith: "^@",
-    IsNull: "IS NULL",
-    IsNotNull: "IS NOT NULL",
-}
-PUSHED = {"seq": int, "ts": int, "tag": str, "node": str}  # columns, and the types of their values
 
 
 Ask = Callable[[sql.Composed], Sequence[Any]]  # returns the row of a statement
@@ -68,41 +57,8 @@ class DataLoss(NotReady):
     """Records that a query was to read no longer exist."""
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A comparison that PostgreSQL evaluates."""
-
-    column: str
-    operator: str
-    value: Any = None
-
-    def sql(self) -> sql.Composable:
-        column = sql.Identifier(self.column)
-        if self.operator in ("IS NULL", "IS NOT NULL"):
-            return column + sql.SQL(f" {self.operator}")
-        if self.operator == "= ANY":
-            return column + sql.SQL(" = ANY ({})").format(sql.Literal(list(self.value)))
-        return column + sql.SQL(f" {self.operator} {{}}").format(sql.Literal(self.value))
-
-
-def condition(wanted: Filter) -> Condition | None:
-    """Translates a Spark filter for PostgreSQL. Returns None if Spark must evaluate the filter itself."""
-    operator = OPERATORS.get(type(wanted))
-    path: tuple[str, ...] = getattr(wanted, "attribute", ())
-    if operator is None or len(path) != 1 or path[0] not in PUSHED:
-        return None
-    if isinstance(wanted, IsNull | IsNotNull):
-        return Condition(path[0], operator)
-    values: Sequence[Any] = wanted.value if isinstance(wanted, In) else (wanted.value,)  # type: ignore[attr-defined]
-    kind = PUSHED[path[0]]
-    # PostgreSQL orders this text by bytes, like Spark. PostgreSQL text cannot contain NUL.
-    if not all(isinstance(value, kind) and "\0" not in str(value) for value in values):
-        return None
-    return Condition(path[0], operator, tuple(values) if isinstance(wanted, In) else wanted.value)  # type: ignore[attr-defined]
-
-
 @dataclass
-class Range(InputPartition):
+class Range:
     """Seqs first..last of a topic. `floor` and `holes` are the topic's at planning."""
 
     topic: str
@@ -118,8 +74,56 @@ class Range(InputPartition):
         return self.first > self.holes
 
 
-def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
+@dataclass
+class ScanShare(InputPartition):
+    """The ranges that one task reads, with one connection. The ranges of a topic are in order."""
+
+    ranges: list[Range]
+
+
+class ScanReader(NamedTuple):
+    """A reader of a topic that continues after the seq `after`, and reads up to `upto`."""
+
+    topic: str
+    id: int
+    after: int
+    upto: int
+
+
+def ranges(
+    connection: psycopg.Connection[Any],
+    topic: Extent,
+    first: int,
+    last: int,
+    most: int,
+    *,
+    small: int = SMALL,
+    counted: bool = False,
+) -> list[Range]:
+    """Divides first..last into at most `most` ranges with equal numbers of records.
+
+    Up to `small` seqs are one range, which needs no statement, unless `counted`: then a range has at least one record.
+    """
+    if first > last:
+        return []
+    most = min(most, -(-(last - first + 1) // small))
+    parts = [Part(first, last, last - first + 1)]
+    if most > 1 or counted:
+        parts = divide(connection, topic, first, last, most)
     return [Range(topic.name, topic.id, topic.floor, topic.holes, part.first, part.last) for part in parts]
+
+
+def shares(found: Iterable[Range]) -> list[ScanShare]:
+    """Puts ranges that follow each other into a share, up to SMALL seqs: the number of tasks depends on seqs, not on topics."""
+    made: list[ScanShare] = []
+    room = 0
+    for each in found:
+        room -= each.last - each.first + 1
+        if room < 0:
+            made.append(ScanShare([]))
+            room = SMALL - (each.last - each.first + 1)
+        made[-1].ranges.append(each)
+    return made
 
 
 @dataclass(frozen=True)
@@ -136,19 +140,21 @@ class Scan:
     conditions: list[Condition] = field(default_factory=list)
     without_nodes: tuple[str, ...] = ()
 
-    def read(self, part: Range) -> Iterator[pa.RecordBatch]:
-        """Yields the records of a range. Raises DataLoss, unless losses are accepted."""
-        if self.wants_seqs_only and self.is_whole(part):
-            for batch in consecutive(part):
-                yield self.completed(batch, part)
+    def read(self, share: ScanShare) -> Iterator[pa.RecordBatch]:
+        """Yields the records of the ranges. Raises DataLoss, unless losses are accepted."""
+        if self.wants_seqs_only and self.are_whole(share.ranges):
+            for part in share.ranges:
+                for batch in consecutive(part):
+                    yield self.completed(batch, part)
             return
         from pipeline.snapshot import snapshot  # a process that only plans reads does not load ADBC
 
         with snapshot(self.database) as session:
             if self.fail_on_data_loss:
-                self.check(session, part)
-            for batch in session.batches(self.statement(part)):
-                yield self.completed(batch, part)
+                self.check(session, share.ranges)
+            for part in share.ranges:
+                for batch in session.batches(self.statement(part)):
+                    yield self.completed(batch, part)
 
     @property
     def wants_seqs_only(self) -> bool:
@@ -156,17 +162,20 @@ class Scan:
         filtered = bool(self.conditions or self.without_nodes)
         return not filtered and OWN.issuperset(set(self.columns) - {"seq"})
 
-    def is_whole(self, part: Range) -> bool:
-        """Whether every seq of the part now has a record of the topic's own. Such a part has lost nothing.
+    def are_whole(self, parts: Sequence[Range]) -> bool:
+        """Whether every seq of the parts now has a record of its topic's own. Such parts have lost nothing.
 
-        The head tells it in one row. The first connection for Arrow of a worker takes more than ten times as long as this row.
+        The heads tell it, a row for each. The first connection for Arrow of a worker takes more than ten times as long as a row.
         """
-        if not part.own:
+        if not all(part.own for part in parts):
             return False
         with self.database.connect() as connection:
-            row = connection.execute(ONE, [part.topic]).fetchone()
-        now = Extent(*row) if row else None
-        return now is not None and now.id == part.topic_id and now.floor < part.first and now.holes < part.first
+            rows = connection.execute(BY_NAMES, [[part.topic for part in parts]])
+            heads = {topic.id: topic for topic in (Extent(*row) for row in rows)}
+        return all(
+            (now := heads.get(part.topic_id)) is not None and now.floor < part.first and now.holes < part.first
+            for part in parts
+        )
 
     def statement(self, part: Range) -> sql.Composed:
         """Returns the query of a range. All values are literals, because the statement has no parameters."""
@@ -209,13 +218,21 @@ class Scan:
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, ARROW[name]) for name in self.columns]))
 
-    def check(self, session: Session, part: Range) -> None:
-        """Raises DataLoss if records of the range were lost."""
+    def check(self, session: SnapshotSession, parts: Sequence[Range]) -> None:
+        """Raises DataLoss if records of the ranges were lost."""
         if self.follows:
-            check_loss(session.row, part.topic, part.topic_id, part.first - 1, part.last)
+            check_loss(
+                session.row, [ScanReader(part.topic, part.topic_id, part.first - 1, part.last) for part in parts]
+            )
             return
-        wanted = {"topic": part.topic, "id": part.topic_id, "floor": part.floor, "first": part.first}
-        told = session.refusal(sql.SQL(CHECK).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
+        told = session.refusal(
+            sql.SQL(CHECK).format(
+                topics=sql.Literal([part.topic for part in parts]),
+                ids=sql.Literal([part.topic_id for part in parts]),
+                floors=sql.Literal([part.floor for part in parts]),
+                firsts=sql.Literal([part.first for part in parts]),
+            )
+        )
         if told is not None:
             raise DataLoss(f"{told}; failOnDataLoss=false accepts that")
 
@@ -227,17 +244,25 @@ def consecutive(part: Range) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([seqs], names=["seq"])
 
 
-def check_loss(ask: Ask, topic: str, topic_id: int, after: int, upto: int) -> None:
-    """Raises DataLoss if a reader at `after` would get a tombstone before `upto`."""
-    wanted = {"topic": topic, "id": topic_id, "after": after, "upto": upto}
-    row = ask(sql.SQL(LOSS).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
-    if row and row[0] is not None:
-        if row[0] in ("restart", "mixed") and row[1] <= after:
-            raise DataLoss(
-                f"topic {topic} lost records above seq {after} ({row[0]}), and a crash of PostgreSQL took back what the query "
-                f"read from seq {row[1]} on: undo its effects. failOnDataLoss=false accepts the loss and continues"
-            )
-        what = {"deleted": "was deleted", "recreated": "was deleted and created again"}.get(
-            row[0], f"lost records above seq {after} ({row[0]})"
+def check_loss(ask: Ask, readers: Sequence[ScanReader]) -> None:
+    """Raises DataLoss if one of the readers would get a tombstone before its `upto`. One statement asks for all readers."""
+    row = ask(
+        sql.SQL(LOSS).format(
+            topics=sql.Literal([reader.topic for reader in readers]),
+            ids=sql.Literal([reader.id for reader in readers]),
+            afters=sql.Literal([reader.after for reader in readers]),
+            uptos=sql.Literal([reader.upto for reader in readers]),
         )
-        raise DataLoss(f"topic {topic} {what}. failOnDataLoss=false accepts the loss and continues")
+    )
+    if not row:
+        return
+    topic, after, why, lost_from = row
+    if why in ("restart", "mixed") and lost_from <= after:
+        raise DataLoss(
+            f"topic {topic} lost records above seq {after} ({why}), and a crash of PostgreSQL took back records that the query "
+            f"had read, from seq {lost_from} on: undo its effects. failOnDataLoss=false accepts the loss and continues"
+        )
+    what = {"deleted": "was deleted", "recreated": "was deleted and created again"}.get(
+        why, f"lost records above seq {after} ({why})"
+    )
+    raise DataLoss(f"topic {topic} {what}. failOnDataLoss=false accepts the loss and continues")

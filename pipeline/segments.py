@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from base.refusal import Refusal
 from pipeline.files import Files
+from pipeline.trouble import spark_trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,16 +63,34 @@ def segments(files: Files, topic: str) -> list[Segment]:
 
 
 def load(files: Files, segment: Segment) -> Segment:
-    """Returns the segment with its count, checksum and files."""
-    kept = files.read_json(segment.path)
-    return segment._replace(records=kept["records"], checksum=kept["checksum"], files=tuple(kept["files"]))
+    """Returns the segment with its count, checksum and files. Raises Refusal if its file is damaged."""
+    try:
+        kept = files.read_json(segment.path)
+        return segment._replace(records=kept["records"], checksum=kept["checksum"], files=tuple(kept["files"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refusal(
+            f"{files.url(segment.path)} cannot be read: the file was changed after the archive run"
+        ) from error
 
 
-def groups(files: Files, wanted: Iterable[Segment]) -> Iterator[list[Segment]]:
-    """Yields loaded segments. Small segments are grouped."""
+def groups(files: Files, wanted: Iterable[Segment], damaged: list[str] | None = None) -> Iterator[list[Segment]]:
+    """Yields loaded segments. Small segments that follow each other are grouped.
+
+    Raises Refusal for a damaged file, or adds the stem of its segment to `damaged`.
+    """
     group: list[Segment] = []
     for segment in wanted:
-        group.append(load(files, segment))
+        try:
+            loaded = load(files, segment)
+        except Refusal:
+            if damaged is None:
+                raise
+            damaged.append(segment.stem)
+            if group:
+                yield group
+            group = []
+            continue
+        group.append(loaded)
         if sum(each.records for each in group) >= TOGETHER:
             yield group
             group = []
@@ -109,3 +129,13 @@ def measured(frame: DataFrame) -> tuple[int, int]:
     """Returns (records, checksum) of a frame."""
     row: Any = frame.agg(*sums(fingerprint())).first()
     return int(row.records), int(row.checksum)
+
+
+def reads_back(spark: SparkSession, files: Files, segment: Segment) -> bool:
+    """Returns whether the files of a segment have the records that were archived. False if Spark cannot read them."""
+    try:
+        return measured(archived(spark, files, [segment])) == (segment.records, segment.checksum)
+    except Exception as error:
+        if spark_trouble(error) is None:
+            raise
+        return False

@@ -11,16 +11,20 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from base.errors import InvalidRequest
+from base.names import check_topic_name
 from pipeline.chunks import COLUMNS, Bounds, chunks
 from pipeline.database import Database
 from pipeline.options import Options
+from pipeline.repeats import Repeat, look
 from pipeline.written import LIMITS, Caps, Claim, append_whole
 
 OPTIONS = {"dsn", "url", "topic"}
@@ -30,60 +34,98 @@ ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their ro
 
 @dataclass
 class Wrote(WriterCommitMessage):
-    """How many records a task appended."""
+    """How many records a task appended, and the topics of its records."""
 
     records: int
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Target:
-    """The database and the topic to append to, the bounds of a record, and the caps of all topics."""
+class AppendTarget:
+    """The database, the topic to append to, the bounds of a record, and the caps of all topics.
+
+    `topic`: None if each record names its topic, in the column `topic`.
+    """
 
     database: Database
-    topic: str
+    topic: str | None
     bounds: Bounds
     caps: Caps
 
-    def append(self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch]) -> Wrote:
+    def append(
+        self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], repeat: Repeat | None = None
+    ) -> Wrote:
         """Appends the records of a task. Raises TopicsError, which fails the query, if a retry would not help."""
         context = TaskContext.get()
         assert context is not None
-        claim = Claim(self.topic, writer, context.partitionId(), batch)
-        with self.database.connect() as connection, tempfile.TemporaryFile() as kept:
+        partition, done = context.partitionId(), 0
+        with self.database.connect() as connection, tempfile.TemporaryFile() as file:
             connection.execute(LIMITS)
             # Store all records in a file first. Otherwise slow upstream code would keep the topic locked, and the next partition
             # would be read only after this one.
-            made = chunks(spooled(incoming, kept), self.bounds)
-            return Wrote(append_whole(connection, claim, made, self.caps))
+            kept = Spooled(incoming, file, self.topic)
+            if repeat is not None:
+                repeat.check(connection, partition, kept.records)
+            for topic in kept.records:
+                claim = Claim(topic, writer, partition, batch)
+                done += append_whole(connection, claim, chunks(kept.of(topic), self.bounds), self.caps)
+            return Wrote(done, tuple(kept.records))
 
 
-def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.RecordBatch]:
-    """Returns the batches from a temporary file. The function writes all batches to the file first."""
-    writer = None
-    for batch in incoming:
-        writer = writer or pa.ipc.new_stream(file, batch.schema)
-        writer.write_batch(batch)
-    if writer is None:
-        return iter(())
-    writer.close()
-    file.seek(0)  # type: ignore[attr-defined]
-    return iter(pa.ipc.open_stream(file))
+class Spooled:
+    """The batches of a task in a temporary file. `records`: their numbers by topic."""
+
+    def __init__(self, incoming: Iterator[pa.RecordBatch], file: Any, topic: str | None) -> None:
+        """`topic`: of all records, or None if the column `topic` names it. Raises InvalidRequest for a record without a topic."""
+        self.records: dict[str, int] = {}
+        self.places: dict[str, list[int]] = {}  # the numbers of the batches that have records of a topic
+        self.topic = topic
+        writer = None
+        for place, batch in enumerate(each for each in incoming if each.num_rows):
+            writer = writer or pa.ipc.new_file(file, batch.schema)
+            writer.write_batch(batch)
+            for name, count in [(topic, batch.num_rows)] if topic is not None else topics_of(batch):
+                self.records[name] = self.records.get(name, 0) + count
+                self.places.setdefault(name, []).append(place)
+        if writer is not None:
+            writer.close()
+            self.file = pa.ipc.open_file(file)
+
+    def of(self, topic: str) -> Iterator[pa.RecordBatch]:
+        """Yields the batches with the records of a topic."""
+        for place in self.places[topic]:
+            batch = self.file.get_batch(place)
+            yield batch if self.topic is not None else batch.filter(pc.equal(batch["topic"], topic))
 
 
-def target(options: Options, schema: StructType) -> Target:
+def topics_of(batch: pa.RecordBatch) -> list[tuple[str, int]]:
+    """Returns the topics of a batch with the numbers of their records. Raises InvalidRequest for a record without a topic."""
+    found = [(each["values"], each["counts"]) for each in pc.value_counts(batch["topic"]).to_pylist()]
+    for name, _ in found:
+        if name is None:
+            raise InvalidRequest("topic is null: name a topic in each record, or give the option topic")
+        check_topic_name(name)
+    return found
+
+
+def target(options: Options, schema: StructType) -> AppendTarget:
     """Returns the target of the options. Raises InvalidRequest for options or columns that cannot be written."""
     topic = options.text("topic")
-    if topic is None:
-        raise InvalidRequest("the option topic is missing: it names the topic to append to")
+    by_column = "topic" in schema.fieldNames()
+    if topic is None and not by_column:
+        raise InvalidRequest("the option topic is missing: it names the topic to append to. Or add a column topic")
+    if topic is not None and by_column:
+        raise InvalidRequest("the option topic and the column topic both name the topic: leave one out")
+    known = ("topic", *COLUMNS)
     for field in schema.fields:
-        if field.name not in COLUMNS or not isinstance(field.dataType, StringType):
+        if field.name not in known or not isinstance(field.dataType, StringType):
             raise InvalidRequest(
-                f"column {field.name} ({field.dataType.simpleString()}) cannot be written: a record has {', '.join(COLUMNS)}, "
+                f"column {field.name} ({field.dataType.simpleString()}) cannot be written: a record has {', '.join(known)}, "
                 "all of them strings; data and meta are JSON (to_json)"
             )
     if "data" not in schema.fieldNames():
         raise InvalidRequest("there is no column data")
-    return Target(options.database(), topic, Bounds.of_environment(), Caps.of_environment())
+    return AppendTarget(options.database(), topic, Bounds.of_environment(), Caps.of_environment())
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType) -> BatchWriter:
@@ -115,7 +157,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 class BatchWriter(DataSourceArrowWriter):
     """Writer of a DataFrame.
 
-    With `writeId`, the batch is written only once in all calls. Without `writeId`, each call writes once.
+    With `writeId`, the batch is written only once in all calls (pipeline/repeats.py). Without `writeId`, each call writes once.
     """
 
     def __init__(self, given: Options, schema: StructType) -> None:
@@ -126,6 +168,17 @@ class BatchWriter(DataSourceArrowWriter):
         # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
+        self.repeat = None if name is None else look(self.target.database, self.writer, self.batch, ONCE)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
-        return self.target.append(self.writer, self.batch, iterator)
+        if self.repeat is not None and self.repeat.is_done:
+            return Wrote(0)
+        return self.target.append(self.writer, self.batch, iterator, self.repeat)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Notes the end of the write. Spark calls it in the driver, when all tasks have finished."""
+        if self.repeat is not None and not self.repeat.is_done:
+            topics = {topic for message in messages if isinstance(message, Wrote) for topic in message.topics}
+            if self.target.topic is not None:  # which a write without a record must note, too
+                topics.add(self.target.topic)
+            self.repeat.finish(self.target.database, topics, len(messages))

@@ -21,7 +21,7 @@ BATCH_BYTES = 2 * 1024 * 1024
 DATA_EXCEPTION = "22000"  # the SQLSTATE of pipeline_check
 
 
-class Session:
+class SnapshotSession:
     """A read-only transaction of one snapshot."""
 
     def __init__(self, cursor: adbc.Cursor) -> None:
@@ -64,11 +64,11 @@ class Kept:
 
 
 @contextmanager
-def snapshot(database: Database) -> Iterator[Session]:
+def snapshot(database: Database) -> Iterator[SnapshotSession]:
     """Opens a session. Raises adbc.Error."""
     where = make_conninfo(database.dsn, application_name="topics pipeline")
     opened = AdbcConnection(types(where))
     with adbc.Connection(Kept(), opened) as connection, connection.cursor() as cursor:
         cursor.execute(SNAPSHOT)
         cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
-        yield Session(cursor)
+        yield SnapshotSession(cursor)

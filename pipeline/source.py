@@ -24,7 +24,7 @@ use_this_machine()
 
 
 class Topics(DataSource):
-    """Reads one topic, or all topics with a prefix. Appends to one topic."""
+    """Reads one topic, or all topics with a prefix. Appends to one topic, or to the topics that a column names."""
 
     @classmethod
     def name(cls) -> str:

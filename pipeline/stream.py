@@ -1,7 +1,10 @@
 """The streaming part of the data source. Offsets are seqs, and Spark's checkpoint stores them. A named cursor shows the lag.
 
-An offset has each topic's id and the last seq that was read: {"orders": {"id": 17, "seq": 4711}}. The query resumes from
-Spark's checkpoint only. The cursor follows the checkpoint.
+An offset has each topic's id and the last seq that was read: {"orders": {"id": 17, "seq": 4711, "shared": 1}}. The query resumes
+from Spark's checkpoint only. The cursor follows the checkpoint.
+
+If a query ends during a batch, Spark plans the batch again at its next start, and sinks then count on the same records in each
+task. So the end of a batch says how it was planned: with `shared`, small topics share a task. Older versions left out `shared`.
 """
 
 from __future__ import annotations
@@ -9,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from base.errors import InvalidRequest, TopicNotFound
-from pipeline.extent import Extent, divide, extent, extents, seq_at
+from pipeline.conditions import Condition, one_of
+from pipeline.extent import Extent, extent, extents, seq_at
 from pipeline.options import OF_DATABASE, Options
-from pipeline.scan import Condition, Range, Scan, check_loss, planned
+from pipeline.scan import Range, Scan, ScanReader, ScanShare, check_loss, ranges, shares
 from pipeline.written import translated
 
 OPTIONS = {
@@ -29,12 +34,12 @@ OPTIONS = {
     "partitions",
     "withoutNodes",
     "tag",
+    "tags",
     "columns",
     "failOnDataLoss",
     "cursor",
 }
 FOLLOW = "SELECT pipeline_follow(%s, %s, %s)"  # leaves out deleted topics
-SMALL = 5_000  # up to this many records one task is enough
 Offset = dict[str, dict[str, int]]
 
 
@@ -59,27 +64,26 @@ class Selection:
         if self.starting not in ("earliest", "latest"):
             given.number("startingSeq")
         self.partitions = given.number("partitions", least=1) or 4
-        nodes = given.text("withoutNodes") or ""
-        self.without_nodes = tuple(node.strip() for node in nodes.split(",") if node.strip())
-        tag = given.text("tag")
-        self.conditions = (
-            [] if tag is None else [Condition("tag", *(("^@", tag[:-1]) if tag.endswith("*") else ("=", tag)))]
-        )
+        self.without_nodes = given.listed("withoutNodes")
+        tag, tags = given.text("tag"), given.listed("tags")
+        if tag is not None and tags:
+            raise InvalidRequest("tag and tags are filters of the same records: give one of them")
+        self.conditions: list[Condition] = []
+        if tag is not None:
+            self.conditions.append(Condition("tag", *(("^@", tag[:-1]) if tag.endswith("*") else ("=", tag))))
+        elif tags:
+            self.conditions.append(one_of(tags))
         self.fail_on_data_loss = given.flag("failOnDataLoss", True)
 
-    def look(self) -> dict[str, Extent]:
+    def look(self, connection: psycopg.Connection[Any]) -> dict[str, Extent]:
         """Returns the current topics by name. Raises TopicNotFound if the named topic does not exist."""
-        with self.database.connect() as connection:
-            found = (
-                extents(connection, self.prefix) if self.prefix is not None else [extent(connection, self.topic or "")]
-            )
+        found = extents(connection, self.prefix) if self.prefix is not None else [extent(connection, self.topic or "")]
         return {each.name: each for each in found}
 
-    def start(self, topic: Extent) -> int:
+    def start(self, connection: psycopg.Connection[Any], topic: Extent) -> int:
         """Returns the seq after which the reading of a topic starts."""
         if self.starting_ts is not None:
-            with self.database.connect() as connection:
-                return max(seq_at(connection, topic, self.starting_ts) - 1, topic.floor)
+            return max(seq_at(connection, topic, self.starting_ts) - 1, topic.floor)
         if self.starting == "earliest":
             return topic.floor
         if self.starting == "latest":
@@ -108,25 +112,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def initialOffset(self) -> Offset:
-        topics = self.selection.look()
-        return {name: {"id": topic.id, "seq": self.selection.start(topic)} for name, topic in topics.items()}
+        with self.connect() as connection:
+            topics = self.selection.look(connection)
+            return {name: place(topic, self.selection.start(connection, topic)) for name, topic in topics.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.most is None else ReadMaxRows(self.most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = heads(self.topics())
+        self.target = self.reportLatestOffset()
 
     def reportLatestOffset(self) -> Offset:
-        return heads(self.topics())
+        with self.connect() as connection:
+            return heads(self.topics(connection))
 
-    def topics(self) -> dict[str, Extent]:
+    def connect(self) -> psycopg.Connection[Any]:
+        return self.selection.database.connect()
+
+    def topics(self, connection: psycopg.Connection[Any]) -> dict[str, Extent]:
         """Returns the current topics.
 
         A deleted topic is left out. latestOffset raises DataLoss if the query has read the topic.
         """
         try:
-            return self.selection.look()
+            return self.selection.look(connection)
         except TopicNotFound:
             return {}
 
@@ -136,18 +145,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this method after the batch that ended at `start`. Spark calls commit() for that batch only if another batch
         follows.
         """
-        self.commit(start)
-        topics = self.topics()
-        ends = heads(topics)
-        if self.target is not None:
-            ends = {
-                name: dict(self.target[name])
-                for name in ends
-                if self.target.get(name, {}).get("id") == ends[name]["id"]
-            }
-        if self.selection.fail_on_data_loss:
-            for name in start.keys() - ends.keys():
-                self.check(name, start[name], start[name]["seq"])
+        with self.connect() as connection:
+            self.follow(connection, start)
+            topics = self.topics(connection)
+            ends = heads(topics)
+            if self.target is not None:
+                ends = {
+                    name: dict(self.target[name])
+                    for name in ends
+                    if self.target.get(name, {}).get("id") == ends[name]["id"]
+                }
+            gone = {name: at for name, at in start.items() if name not in ends}
+            self.check(connection, [ScanReader(name, at["id"], at["seq"], at["seq"]) for name, at in gone.items()])
         after = {name: position(start, topics[name]) for name in ends}
         for name, end in ends.items():
             end["seq"] = max(end["seq"], after[name])
@@ -155,55 +164,65 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             share(after, ends, limit.max_rows)
         return ends
 
-    def check(self, name: str, place: dict[str, int], upto: int) -> None:
-        with self.selection.database.connect() as connection:
-            check_loss(lambda loss: connection.execute(loss).fetchone() or (), name, place["id"], place["seq"], upto)
+    def check(self, connection: psycopg.Connection[Any], readers: Sequence[ScanReader]) -> None:
+        """Raises DataLoss if one of the readers lost records, unless losses are accepted."""
+        if self.selection.fail_on_data_loss and readers:
+            check_loss(lambda loss: connection.execute(loss).fetchone() or (), readers)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Returns the ranges of a batch, by topic and seq. Raises DataLoss."""
+        """Returns the ranges of a batch, by topic and seq. Topics without new records have none. Raises DataLoss."""
+        is_shared = all("shared" in to for to in end.values())
+        readers: list[ScanReader] = []
         found: list[Range] = []
-        topics = self.topics()
-        for name, to in end.items():
-            if self.selection.fail_on_data_loss and name in start:
-                self.check(name, start[name], to["seq"])
-            topic = topics.get(name)
-            if topic is None or topic.id != to["id"]:
-                if self.selection.fail_on_data_loss:
-                    self.check(name, to, to["seq"])
-                continue
-            after = position(start, topic)
-            if self.selection.fail_on_data_loss:
-                self.check(name, {"id": topic.id, "seq": after}, to["seq"])
-            if after >= to["seq"]:
-                continue
-            most = min(self.selection.partitions, -(-(to["seq"] - after) // SMALL))
-            with self.selection.database.connect() as connection:
-                parts = divide(connection, topic, after + 1, to["seq"], most)
-            found += planned(topic, parts)
-        return found
+        with self.connect() as connection:
+            topics = self.topics(connection)
+            for name, to in end.items():
+                topic = topics.get(name)
+                if name in start:
+                    readers.append(ScanReader(name, start[name]["id"], start[name]["seq"], to["seq"]))
+                if topic is None or topic.id != to["id"]:
+                    readers.append(ScanReader(name, to["id"], to["seq"], to["seq"]))
+                    continue
+                after = position(start, topic)
+                readers.append(ScanReader(name, topic.id, after, to["seq"]))
+                most = self.selection.partitions
+                found += ranges(connection, topic, after + 1, to["seq"], most, counted=not is_shared)
+            self.check(connection, list(dict.fromkeys(readers)))
+        return shares(found) if is_shared else [ScanShare([each]) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Range)
+        assert isinstance(partition, ScanShare)
         return self.scan.read(partition)
 
     def commit(self, end: Offset) -> None:
         """Moves the named cursor to `end`, which is now in Spark's checkpoint. The cursor only shows lags to people."""
-        if self.cursor is None or end == self.followed:
+        if self.cursor is not None and end != self.followed:
+            with self.connect() as connection:
+                self.follow(connection, end)
+
+    def follow(self, connection: psycopg.Connection[Any], end: Offset) -> None:
+        """Moves the named cursor in the topics where it is not at `end`."""
+        if self.cursor is None:
             return
-        with translated(), self.selection.database.connect() as connection:
-            for name, place in end.items():
-                connection.execute(FOLLOW, [name, self.cursor, place["seq"]])
+        with translated():
+            for name, at in end.items():
+                if self.followed.get(name) != at:
+                    connection.execute(FOLLOW, [name, self.cursor, at["seq"]])
         self.followed = end
 
 
 def heads(topics: dict[str, Extent]) -> Offset:
-    return {name: {"id": topic.id, "seq": topic.head} for name, topic in topics.items()}
+    return {name: place(topic, topic.head) for name, topic in topics.items()}
+
+
+def place(topic: Extent, seq: int) -> dict[str, int]:
+    return {"id": topic.id, "seq": seq, "shared": 1}
 
 
 def position(start: Offset, topic: Extent) -> int:
     """Returns the last seq that was read. A topic that was created after the query started is read from its first record."""
-    place: dict[str, Any] = start.get(topic.name, {})
-    return int(place["seq"]) if place.get("id") == topic.id else topic.recreated
+    read = start.get(topic.name, {})
+    return read["seq"] if read.get("id") == topic.id else topic.recreated
 
 
 def share(after: dict[str, int], ends: Offset, most: int) -> None:

@@ -15,12 +15,11 @@ from psycopg.conninfo import make_conninfo
 
 from base.clock import now_ms
 from pipeline.database import Database
-from pipeline.extent import Extent, extent, extents
+from pipeline.extent import Extent, derived, extent, extents
 from pipeline.files import Files, LocalFiles, is_local
 from pipeline.models import Run
 from pipeline.turns import Turn, turn
 from shell.progress import Progress
-from store.database import translating
 from store.script import run as run_script
 from topics.cache import topic_called
 from topics.hooks import hooks
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """The result of a job: a sentence, a report, and whether the job found something wrong."""
 
     summary: str
@@ -110,18 +109,21 @@ class Work:
         topic = run_script(topic_called(name))
         if topic.derived:
             run_script(hooks.value.before_read(topic, now_ms()))
-        with translating(), self.database.connect() as session:
-            return extent(session, name)
+        return extent(self.session, name)
 
     def topics(self, patterns: list[str]) -> list[Extent]:
-        """Returns the topics with these names. A name that ends in * is a prefix. Raises TopicNotFound."""
+        """Returns the topics with these names, as `topic` does. A name that ends in * is a prefix. Raises TopicNotFound.
+
+        One statement reads all topics of a prefix. Only those that routers forward into need statements of their own.
+        """
         found: dict[str, Extent] = {}
         for pattern in patterns:
             if pattern.endswith("*"):
-                with translating(), self.database.connect() as session:
-                    found |= {each.name: self.topic(each.name) for each in extents(session, pattern[:-1])}
+                found |= {each.name: each for each in extents(self.session, pattern[:-1])}
             else:
-                found[pattern] = self.topic(pattern)
+                found[pattern] = extent(self.session, pattern)
+        for name in derived(self.session, found.values()):
+            found[name] = self.topic(name)
         return list(found.values())
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from base.errors import InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
 from pipeline.chunks import Bounds, Chunk, chunks
-from topics.totals import BYTES, TOPICS
+from topics.read.totals import BYTES, TOPICS
 
 APPEND = """
 SELECT pipeline_append(%(topic)s, %(writer)s, %(partition)s, %(batch)s, %(expected)s,

@@ -14,7 +14,7 @@ class PushConfig(AppConfig):
 
     def ready(self) -> None:
         """Checks the settings, and starts to report faults."""
-        from push import exceptions, reporters
+        from push.reports import exceptions, reporters
         from wire.keys import LEAST_SECRET, SECRET
 
         root = settings.ROUTEMASTER_ROOT_KEY
@@ -28,8 +28,8 @@ class PushConfig(AppConfig):
 
 def check_clients(root: str) -> None:
     """Raises Refusal for a token of ROUTEMASTER_CLIENTS that is malformed, or confusable with another token."""
-    from push.clients import CONFUSABLE, are_confusable
-    from push.names import check_token
+    from push.bus.clients import CONFUSABLE, are_confusable
+    from push.bus.names import check_token
 
     seen = {"ROUTEMASTER_ROOT_KEY": root} if root else {}
     for place, token in enumerate(settings.ROUTEMASTER_CLIENTS, 1):

@@ -65,7 +65,7 @@ class Subscriber(models.Model):
     sent_total = models.BigIntegerField(default=0)
     dropped_total = models.BigIntegerField(default=0)  # by autodrop
     unreadable_total = models.BigIntegerField(default=0, db_default=0)  # put aside, because PostgreSQL cannot read them
-    passed_total = models.BigIntegerField(default=0, db_default=0)  # records that are not events (events.py)
+    passed_total = models.BigIntegerField(default=0, db_default=0)  # records that are not events (bus/events.py)
     dropped = models.BigIntegerField(default=0)  # dropped or put aside: the next batch reports this number
 
     lease = models.BigIntegerField(default=0)
@@ -93,6 +93,8 @@ class Delivery(models.Model):
     duration_ms = models.FloatField()
     events = models.IntegerField()
     bytes = models.IntegerField()
+    first_seq = models.BigIntegerField(null=True)  # of the batch in its queue. Null: an older release wrote the row
+    last_seq = models.BigIntegerField(null=True)
 
     class Meta:
         verbose_name_plural = "deliveries"
@@ -105,8 +107,52 @@ class Delivery(models.Model):
         return f"{self.batch_id} attempt {self.attempt}"
 
 
+class Webhook(models.Model):
+    """A webhook: its config, its secrets, the health of its endpoint, and the lease of the process that serves it.
+
+    The positions are cursors of its topics. Records that wait for another attempt are in push_webhookwaiting, and attempts in
+    push_webhooklog (sql/tables/). `lease` is the number of the last lease, and `settled` counts what its holder has settled
+    (sql/functions/webhook_settle.sql). While `halted_until_ts` is ahead, no process takes the webhook, because a call changes it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=255, unique=True, db_collation="C")
+    prefixes = models.TextField(
+        blank=True, default="", db_default=""
+    )  # of the key that created it, separated by spaces
+    url = models.TextField()
+    config = models.JSONField()  # webhooks/config.py
+    secret = models.TextField()
+    previous_secret = models.TextField(null=True, blank=True)
+    previous_until_ts = models.BigIntegerField(
+        default=0, db_default=0
+    )  # until then, calls have a signature by the previous secret, too
+    created_ts = models.BigIntegerField()
+    updated_ts = models.BigIntegerField()
+
+    paused = models.BooleanField(default=False, db_default=False)
+    pause_reason = models.TextField(null=True, blank=True)
+    failures = models.IntegerField(default=0, db_default=0)  # in a row
+    retry_ts = models.BigIntegerField(default=0, db_default=0)  # a failing endpoint gets no call earlier
+    last_error = models.TextField(null=True, blank=True)
+    last_success_ts = models.BigIntegerField(null=True, blank=True)
+    delivered_total = models.BigIntegerField(default=0, db_default=0)  # records
+    dead_total = models.BigIntegerField(default=0, db_default=0)  # records without an attempt left
+    calls_total = models.BigIntegerField(default=0, db_default=0)
+    failed_total = models.BigIntegerField(default=0, db_default=0)  # calls
+    ms_total = models.BigIntegerField(default=0, db_default=0)  # of calls
+
+    lease = models.BigIntegerField(default=0, db_default=0)
+    settled = models.BigIntegerField(default=0, db_default=0)
+    leased_until_ts = models.BigIntegerField(default=0, db_default=0)
+    halted_until_ts = models.BigIntegerField(default=0, db_default=0)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Counter(models.Model):
-    """Counts of all processes for the metrics of the page (metrics.py). Updated every few seconds, never read to decide."""
+    """Counts of all processes for the metrics of the page (reports/metrics.py), updated every few seconds."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=64, db_collation="C")

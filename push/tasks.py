@@ -10,8 +10,11 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from base.clock import now_ms
+from base.descriptors import raise_limit
 from base.tracing import tracing
-from push import autodrop, reporters, running, upkeep
+from push import autodrop, upkeep
+from push.delivery import running
+from push.reports import reporters
 from store import timeouts
 
 QUEUE = "push"
@@ -23,6 +26,7 @@ def start_dispatcher(sender: Any, **_: Any) -> None:
     """Starts the dispatcher, but only in a worker that serves this queue."""
     if QUEUE in sender.app.amqp.queues.consume_from:
         os.nice(NICE)
+        raise_limit()  # each call has a connection
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
         tracing.load()
         running.start()
@@ -52,6 +56,10 @@ def drop() -> None:
 @shared_task(name="push.tidy")
 def tidy() -> None:
     while upkeep.drop_old_deliveries(now_ms()):
+        pass
+    while upkeep.drop_old_calls(now_ms()):
+        pass
+    while upkeep.drop_old_failed(now_ms()):
         pass
     upkeep.trim_delivered(now_ms())
     upkeep.forget_left(now_ms())

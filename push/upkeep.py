@@ -1,4 +1,4 @@
-"""Deletes old data of the bus in bounded steps: the delivery log after PUSH_LOG_DAYS, delivered events after PUSH_KEEP_DAYS.
+"""Deletes old data in bounded steps: both logs of calls after PUSH_LOG_DAYS, delivered events after PUSH_KEEP_DAYS.
 
 Until then, operators can redeliver delivered events. Undelivered events stay, however old (but see autodrop.py).
 """
@@ -12,7 +12,7 @@ from django.db import connection
 
 from routers import graph
 from store.script import Script, Statement, atomically, run
-from topics.delete import delete_locked
+from topics.delete.topic import delete_locked
 from topics.heads import LOCK_HEAD
 from wire.keys import OPEN
 
@@ -32,11 +32,21 @@ SELECT * FROM (
      WHERE c.seq > h.floor_seq) queue
  WHERE upto > floor_seq
 """
-TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
+TRIM = "SELECT records FROM topic_trim(%(queue)s, topic_step_end(%(queue)s, %(upto)s), 'delete')"
 # Subscribers that unsubscribed before a time, and whose events are all delivered.
 LEFT = """
 SELECT s.client_id, s.queue FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
  WHERE s.unsubscribed_ts < %s AND q.records = 0
+"""
+# Reads the rows with the lowest ids alone, by the primary key: they are the oldest.
+DROP_WEBHOOK_LOG = """
+DELETE FROM push_webhooklog
+ WHERE id IN (SELECT id FROM push_webhooklog WHERE ts < %(before)s AND id < %(limit)s + (SELECT min(id) FROM push_webhooklog))
+"""
+DROP_FAILED = """
+DELETE FROM push_webhookfailed
+ WHERE (webhook_id, topic_id, seq) IN (SELECT webhook_id, topic_id, seq FROM push_webhookfailed
+                                         WHERE ts < %s ORDER BY ts LIMIT %s)
 """
 FORGET_LOG = "DELETE FROM push_delivery WHERE subscriber_id = %s"
 FORGET = "DELETE FROM push_subscriber WHERE client_id = %s AND unsubscribed_ts IS NOT NULL RETURNING queue"
@@ -49,11 +59,26 @@ def drop_old_deliveries(now: int, limit: int = STEP) -> int:
         return int(cursor.rowcount)
 
 
+def drop_old_calls(now: int, limit: int = STEP) -> int:
+    """Deletes old rows of the log of webhooks. Returns how many: at most `limit`."""
+    with connection.cursor() as cursor:
+        cursor.execute(DROP_WEBHOOK_LOG, {"before": now - settings.PUSH_LOG_DAYS * DAY_MS, "limit": limit})
+        return int(cursor.rowcount)
+
+
+def drop_old_failed(now: int, limit: int = STEP) -> int:
+    """Deletes notes of records that webhooks gave up long ago. Returns how many: at most `limit`."""
+    with connection.cursor() as cursor:
+        cursor.execute(DROP_FAILED, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
+        return int(cursor.rowcount)
+
+
 def trim_delivered(now: int) -> int:
     """Deletes events that were delivered long ago. Returns the number of trimmed queues."""
     queues = run(rows(DELIVERED, now - settings.PUSH_KEEP_DAYS * DAY_MS))
     for queue_id, upto, _ in queues:
-        run(atomically(trim(queue_id, upto)))
+        while run(atomically(trim(queue_id, upto))):
+            pass
     return len(queues)
 
 
@@ -78,6 +103,7 @@ def rows(statement: str, argument: int) -> Script[list[Any]]:
     return found
 
 
-def trim(queue_id: int, upto: int) -> Script[None]:
+def trim(queue_id: int, upto: int) -> Script[int]:
+    """Deletes events up to a seq, in a queue with many events a step. Returns their number: 0 if no event is left."""
     yield Statement(LOCK_HEAD, (queue_id,))
-    yield Statement(TRIM, (queue_id, upto))
+    return sum(records for (records,) in (yield Statement(TRIM, {"queue": queue_id, "upto": upto})))

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
+from base.errors import NotReady
 from base.per_loop import PerLoop
+from http1.hang_up import on_hang_up
 from queues.dead import bury
 from queues.leases import LeaseStep, in_queue
 from store.codec import Rows
 from store.script import Pause, Script, Statement
 from topics.cache import CachedTopic
-from topics.diff import MAX_BYTES
+from topics.read.diff import MAX_BYTES
 
 CLAIM = "SELECT n, seq, job FROM queue_claim(%s, %s, %s, %s, %s, %s, %s::text[], %s::int[], %s::bigint[], %s, %s)"
 MOST_JOBS = 1_000  # of one claim
@@ -31,7 +33,7 @@ class Claimed(NamedTuple):
     spent: list[int]
 
 
-class Window(Pause):
+class ClaimWindow(Pause):
     """Waits until the window of the queue ends. The first claim of an event loop opens a window of `claim_jitter_ms`.
 
     All claims of the window continue in the same turn of the event loop. So they share a statement, which deals the jobs evenly.
@@ -47,7 +49,13 @@ class Window(Pause):
             loop = asyncio.get_running_loop()
             end = open_windows[self.topic.id] = loop.create_future()
             loop.call_later(self.topic.claim_jitter_ms / 1000, close, open_windows, self.topic.id)
-        await asyncio.shield(end)  # the end of one claim does not end the window of the others
+        gone = asyncio.get_running_loop().create_future()
+        with on_hang_up(gone.cancel):
+            await asyncio.wait(
+                (end, gone), return_when=asyncio.FIRST_COMPLETED
+            )  # leaves the window to the other claims
+        if gone.done():
+            raise NotReady("the client has ended its side of the connection, so it gets no jobs: claim again")
 
 
 def close(open_windows: dict[int, asyncio.Future[None]], topic_id: int) -> None:
@@ -103,7 +111,7 @@ def claim(
 
     def work(topic: CachedTopic) -> Script[Claimed | None]:
         if topic.claim_jitter_ms:
-            yield Window(topic)
+            yield ClaimWindow(topic)
         lease = topic.lease_ms if lease_ms is None else lease_ms
         done: Claimed | None = yield Claim(topic, node, most_jobs, lease, at, topic.expired_ts(now))
         if done is not None and done.spent:

@@ -16,6 +16,7 @@ DROP = (
     "DELETE FROM queues_lease WHERE topic_id = %s",
     "DELETE FROM queues_moved WHERE topic_id = %s",
     "DELETE FROM queues_schedule WHERE topic_id = %s",
+    "DELETE FROM queues_done WHERE topic_id = %s",
 )
 
 

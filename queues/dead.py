@@ -7,27 +7,21 @@ from typing import Any
 
 import msgspec
 
+from base.bounds import LETTER_DELIVERIES, LETTER_ERROR, LETTER_FROM, LETTER_SEQ, LETTER_STAMP
 from base.errors import Incompatible, TopicsError
 from queues.rows import as_rows
 from store.script import Script, Statement, atomically
 from topics import wake
+from topics.append.judged import append_once
+from topics.append.records import Append, Rows
+from topics.append.statements import SYNC, array
 from topics.cache import CachedTopic, forget_known, known_topic
 from topics.config import create_topic
 from topics.heads import LOCK_HEADS
-from topics.insert import SYNC, array
-from topics.judged import append_once
-from topics.records import Append, Rows
 
 log = logging.getLogger(__name__)
 SPENT = "SELECT seq, node, tag, meta, data, deliveries, error FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
 DROP = "SELECT queue_drop(%s, %s, %s, %s, %s, %s::bigint[])"
-FROM, DELIVERIES, SEQ, ERROR = (
-    "$dead_letter_from",
-    "$dead_letter_deliveries",
-    "$dead_letter_src_seq",
-    "$dead_letter_error",
-)
-STAMP = frozenset((FROM, DELIVERIES, SEQ, ERROR))  # the fields of meta that a job gets when it becomes a dead letter
 
 
 def bury(topic: CachedTopic, seqs: list[int], now: int, at: int | None) -> Script[None]:
@@ -79,16 +73,16 @@ def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: i
 
 def dead_letters(queue: str, found: Any) -> Rows:
     """Returns the jobs as records of the dead letter topic. The data stays as it was sent, and meta gets more fields."""
-    metas = [
-        stamped(meta, {FROM: queue, DELIVERIES: deliveries, SEQ: seq} | ({} if error is None else {ERROR: error}))
-        for seq, _, _, meta, _, deliveries, error in found
-    ]
+    metas = []
+    for seq, _, _, meta, _, deliveries, error in found:
+        stamp = {LETTER_FROM: queue, LETTER_DELIVERIES: deliveries, LETTER_SEQ: seq}
+        metas.append(stamped(meta, stamp if error is None else stamp | {LETTER_ERROR: error}))
     return as_rows(found, metas)
 
 
 def stamped(meta: str | None, stamp: dict[str, Any]) -> msgspec.Raw:
     """Returns meta with the fields of the stamp, which replace those of an earlier move. Other fields keep their text."""
     fields = msgspec.json.decode(meta or b"{}", type=dict[str, msgspec.Raw])
-    # The stamp of a router stays the last field (topics/stamps.py).
-    others = {name: value for name, value in fields.items() if name not in STAMP}
+    # The stamp of a router stays the last field (topics/read/stamps.py).
+    others = {name: value for name, value in fields.items() if name not in LETTER_STAMP}
     return msgspec.Raw(msgspec.json.encode({**stamp, **others}))

@@ -12,15 +12,16 @@ from queues.rows import as_rows, first_of_tags
 from queues.schedules import next_ts, zone
 from store.script import Script, Statement, atomically
 from topics import wake
+from topics.append.judged import append_once
+from topics.append.records import NO_META, Append
+from topics.append.statements import SYNC, array
 from topics.cache import CachedTopic, forget_known, known_topic
 from topics.heads import LOCK_HEADS
-from topics.insert import SYNC, array
-from topics.judged import append_once
-from topics.records import NO_META, Append
 
 log = logging.getLogger(__name__)
 MOST_JOBS = 500  # of one queue in one transaction
 RETRY_MS = 60_000  # after a refusal of the queue
+REMEMBERED_MS = 7 * 86_400_000  # of a schedule whose only job has come
 # A range of the index on try_ts. Without a due schedule, the statement reads no row.
 TOPICS = """
 SELECT DISTINCT topic.id, topic.name
@@ -30,7 +31,7 @@ SELECT DISTINCT topic.id, topic.name
 # The caller holds the lock of the head, so no other worker process appends these jobs now. If a PUT or a delete holds the row of
 # a schedule, the schedule waits for the next second.
 DUE = """
-SELECT id, node, tag, meta::text, data::text, cron, timezone FROM queues_schedule
+SELECT id, node, tag, meta::text, data::text, name, not_before, cron, timezone FROM queues_schedule
  WHERE topic_id = %s AND try_ts <= %s ORDER BY try_ts, id LIMIT %s FOR UPDATE SKIP LOCKED
 """
 REPEAT = """
@@ -40,6 +41,19 @@ UPDATE queues_schedule schedule
  WHERE schedule.id = next.id
 """
 DONE = "DELETE FROM queues_schedule WHERE id = ANY (%s::bigint[])"
+# A PUT of the same schedule finds this row, and gives no second job. A schedule from before the column has no not_before.
+NOTE_DONE = """
+INSERT INTO queues_done (topic_id, name, not_before, digest, ts, seq)
+SELECT %s, name, not_before, digest::bytea, %s, seq
+  FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[]) AS done (name, not_before, digest, seq)
+ WHERE not_before IS NOT NULL
+ON CONFLICT (topic_id, name) DO UPDATE
+   SET not_before = excluded.not_before, digest = excluded.digest, ts = excluded.ts, seq = excluded.seq
+"""
+# A range of the index on ts.
+FORGET_OLD = """
+DELETE FROM queues_done WHERE ctid = ANY (ARRAY(SELECT ctid FROM queues_done WHERE ts < %s ORDER BY ts LIMIT 1000))
+"""
 REFUSED = "UPDATE queues_schedule SET try_ts = %s, error = %s WHERE topic_id = %s AND try_ts <= %s"
 
 
@@ -48,6 +62,7 @@ def append_due(now: int) -> Script[int]:
 
     If a queue refuses a job, the due schedules of the queue try again after a minute.
     """
+    yield Statement(FORGET_OLD, (now - REMEMBERED_MS,))
     jobs, most = 0, MOST_JOBS
     due = deque((yield Statement(TOPICS, (now,))))
     while due:
@@ -102,13 +117,22 @@ def append_locked(topic: CachedTopic, now: int, most: int) -> Script[tuple[int, 
     if not due:
         return 0, 0
     metas = [NO_META if row[3] is None else msgspec.Raw(row[3].encode()) for row in due]
-    done = yield from append_once(topic, Append(records=[]), as_rows(due, metas), now)
+    rows = as_rows(due, metas)
+    done = yield from append_once(topic, Append(records=[]), rows, now)
     if done is None:
         return None
     yield Statement(SYNC, ("on",))  # the transaction deletes schedules, so its jobs must survive a crash
-    next_times = [following(cron, timezone, now) for *_, cron, timezone in due]
-    again = [(row[0], ts, seq) for row, ts, seq in zip(due, next_times, done.seqs, strict=True) if ts is not None]
-    yield Statement(DONE, ([row[0] for row, ts in zip(due, next_times, strict=True) if ts is None],))
+    ended, again = [], []
+    for (id, *_, schedule, not_before, cron, timezone), seq, digest in zip(due, done.seqs, rows.digests(), strict=True):
+        next_time = following(cron, timezone, now)
+        if next_time is None:
+            ended.append((id, schedule, not_before, digest, seq))
+        else:
+            again.append((id, next_time, seq))
+    if ended:
+        ids, *noted = map(list, zip(*ended, strict=True))
+        yield Statement(DONE, (ids,))
+        yield Statement(NOTE_DONE, (topic.id, now, *noted))
     if again:
         yield Statement(REPEAT, (now, *map(list, zip(*again, strict=True))))
     return len(due), done.head_seq

@@ -10,12 +10,13 @@ from base.errors import NotAQueue, Outdated
 from store.codec import Rows
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement
 from topics import sealed
-from topics.cache import CachedTopic, as_known
+from topics.append.statements import SYNC
+from topics.cache import CachedTopic, as_known, load_topic
 from topics.hooks import hooks
-from topics.insert import SYNC
 from topics.models import Topic
 
 T = TypeVar("T")
+MOST_ERROR_BYTES = 2_048  # of the error that a worker sends with a nack
 
 
 class LeaseStep(Coalesced[T | None], Generic[T]):
@@ -96,6 +97,13 @@ def in_queue(name: str, now: int, work: Callable[[CachedTopic], Script[T | None]
             return None
 
     return as_known(name, check_and_work)
+
+
+def refuse_log(name: str) -> Script[None]:
+    """Raises NotAQueue if the topic is a log. A client is told so before anything about the fields that it sent."""
+    topic = yield from load_topic(name)
+    if topic is not None and topic.type != Topic.Type.QUEUE:
+        raise sealed.marked(not_a_queue(name), topic.sealed)
 
 
 def not_a_queue(name: str) -> NotAQueue:

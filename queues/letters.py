@@ -7,14 +7,15 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from base.bounds import LETTER_FROM
 from base.errors import Outdated
 from base.names import TOPIC_NAME
-from queues.dead import FROM
+from base.patterns import matches
 from store.script import Script, Statement
+from topics.append.statements import array
 from topics.cache import CachedTopic, as_known
-from topics.diff import MAX_BYTES, Diff, Match, Seq, read_window
 from topics.hooks import hooks
-from topics.insert import array
+from topics.read.diff import MAX_BYTES, Diff, Match, Seq, read_window
 from wire.parse import Destruction
 
 LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"
@@ -34,7 +35,9 @@ class Letter(msgspec.Struct):
     def queue(self) -> str | None:
         """The queue that the letter comes from, or None if `meta` names none."""
         try:
-            name = msgspec.json.decode(msgspec.json.decode(self.meta, type=dict[str, msgspec.Raw])[FROM], type=str)
+            name = msgspec.json.decode(
+                msgspec.json.decode(self.meta, type=dict[str, msgspec.Raw])[LETTER_FROM], type=str
+            )
         except (KeyError, msgspec.MsgspecError):
             return None
         return name if TOPIC_NAME.fullmatch(name) else None
@@ -46,19 +49,21 @@ class Choice(Destruction):
     from_seq: Seq = 0
     """Choose letters after this seq. Send the `next_from_seq` of the last answer. 0: from the beginning."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = MOST_LETTERS
-    """Maximum number of examined letters. More than 1000 means 1000."""
+    """Maximum number of examined letters. More than 1000 means 1000. The call also ends after 1 MiB."""
     match: Match | None = None
     """Choose letters with a matching tag, as in a diff."""
     seqs: list[Seq] | None = None
     """Choose letters with these seqs: up to 1000 in any order. Excludes `match`."""
     queue: str | None = None
-    """Choose letters of this queue. Null: of all queues."""
+    """Choose letters of this queue, or of all queues whose names begin with the text before a final `*`. Null: of all queues."""
     appended_by: str | None = None
     """Choose letters with this `$node`. Null: with any."""
 
     def keeps(self, letter: Letter) -> bool:
         """Returns whether the letter meets the conditions that a read does not check."""
-        return self.queue in (None, letter.queue) and self.appended_by in (None, letter.node)
+        if self.queue is not None and (letter.queue is None or not matches(self.queue, letter.queue)):
+            return False
+        return self.appended_by in (None, letter.node)
 
 
 class Letters(NamedTuple):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from base.bounds import LETTER_FROM, LETTER_STAMP
 from base.errors import (
     Forbidden,
     Incompatible,
@@ -19,21 +20,20 @@ from base.errors import (
     TopicSealed,
     TopicsError,
 )
-from queues.dead import FROM, STAMP
 from queues.leases import in_queue
 from queues.letters import LETTERS, Choice, Letters, choose
 from queues.rows import as_rows, first_of_tags
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import wake
+from topics.append.judged import append_once
+from topics.append.records import NO_META, Append
+from topics.append.statements import SYNC, array
 from topics.cache import CachedTopic, as_known, forget_known, known_topic
-from topics.delete import DELETE_SEQS
+from topics.delete.records import DELETE_SEQS
 from topics.heads import LOCK_HEADS
 from topics.hooks import hooks
-from topics.insert import SYNC, array
-from topics.judged import append_once
 from topics.models import Topic
-from topics.records import NO_META, Append
 from topics.sealed import IS_CURRENT, check_seal
 from wire.keys import Key
 
@@ -50,7 +50,7 @@ class Skipped(NamedTuple):
     seqs: list[int]
 
 
-class Moved(NamedTuple):
+class MovedLetters(NamedTuple):
     """The number of letters that moved to a queue, the head of the queue, and the seqs of the letters that have to stay.
 
     A letter stays if the queue has `unique_tags` and a job with its tag.
@@ -110,7 +110,7 @@ def check_unsealed(topic: CachedTopic) -> Script[bool | None]:
 def check_origin(queue: str | None, name: str, key: Key) -> str:
     """Returns the queue. Raises InvalidRequest if the letter names none, or Forbidden if the key may not write to it."""
     if queue is None or queue == name:
-        raise InvalidRequest(f"this record is no dead letter: expected a queue as {FROM} in meta")
+        raise InvalidRequest(f"this record is no dead letter: expected a queue as {LETTER_FROM} in meta")
     if not key.allows(queue):
         raise Forbidden("the queue is outside this key's prefixes: use another key, or add a prefix")
     return queue
@@ -120,22 +120,22 @@ def has_job(queue: str) -> TopicsError:
     return Incompatible(f"queue {queue!r} has unique_tags, and a job of this tag waits or runs", topic=queue)
 
 
-def look(seqs: list[int]) -> Callable[[CachedTopic], Script[Moved | None]]:
+def look(seqs: list[int]) -> Callable[[CachedTopic], Script[MovedLetters | None]]:
     """Returns the work on a queue that only counts: how many letters can move. The queue can still refuse them."""
 
-    def work(queue: CachedTopic) -> Script[Moved | None]:
-        return Moved(len(seqs)) if (yield Statement(IS_CURRENT, (queue.id, queue.version), quick=True)) else None
+    def work(queue: CachedTopic) -> Script[MovedLetters | None]:
+        return MovedLetters(len(seqs)) if (yield Statement(IS_CURRENT, (queue.id, queue.version), quick=True)) else None
 
     return work
 
 
-def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[Moved | None]]:
+def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[MovedLetters | None]]:
     """Returns the work of moving letters to a queue. The number is below that of the seqs if a letter was deleted."""
 
-    def work(queue: CachedTopic) -> Script[Moved | None]:
+    def work(queue: CachedTopic) -> Script[MovedLetters | None]:
         dead = yield from known_topic(name)
         if dead is None:
-            return Moved(0)
+            return MovedLetters(0)
         try:
             if not (yield from check_seal(dead, False)):
                 raise Outdated("the dead letter topic has another version")
@@ -152,7 +152,7 @@ def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], S
     return work
 
 
-def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Script[Moved | None]:
+def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Script[MovedLetters | None]:
     """Appends the letters to the queue and deletes them, in one transaction.
 
     Returns None if the queue has another version. Raises Outdated if `dead` has.
@@ -163,7 +163,7 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
     found = yield Statement(LETTERS, (*known, array(seqs), ANY_SIZE))
     found, others = first_of_tags(found) if queue.unique_tags else (found, [])
     if not found:
-        return Moved(0)
+        return MovedLetters(0)
     jobs = as_rows(found, [unstamped(row[3]) for row in found])
     done = yield from append_once(queue, Append(records=[]), jobs, now)
     if done is None:
@@ -174,11 +174,11 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
         taken = [seq for seq, job in zip(taken, done.known, strict=True) if job is None]
     yield Statement(SYNC, ("on",))  # the jobs must not be lost on their way
     yield Statement(DELETE_SEQS, (dead.id, dead.version, array(taken), dead.expired_ts(now)))
-    return Moved(len(taken), done.last_seq, sorted(left))
+    return MovedLetters(len(taken), done.last_seq, sorted(left))
 
 
 def unstamped(meta: str) -> msgspec.Raw:
     """Returns the `meta` of a dead letter without the fields of the move."""
     fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])
-    own = {name: value for name, value in fields.items() if name not in STAMP}
+    own = {name: value for name, value in fields.items() if name not in LETTER_STAMP}
     return msgspec.Raw(msgspec.json.encode(own)) if own else NO_META

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from store.codec import Rows as Found
-from topics.records import NO_META, Rows
+from topics.append.records import NO_META, Rows
 
 TAG = 2  # the place of the tag in a row (key, node, tag, meta, data, …)
 

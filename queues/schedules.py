@@ -16,14 +16,14 @@ from base.names import check_topic_name
 from queues.leases import not_a_queue
 from store import disk
 from store.script import Script, Statement, atomically
+from topics.append.records import NO_META, Rows
 from topics.cache import CachedTopic, as_known
-from topics.cursors import lock_topic
+from topics.heads import LOCK_HEAD, LOCK_TOPIC
 from topics.models import Topic
-from topics.records import NO_META, Rows
 from topics.sealed import IS_CURRENT, marked
 from wire import limits
 
-COLUMNS = "name, cron, timezone, due_ts, jobs, last_ts, last_seq, error"
+COLUMNS = "name, cron, timezone, not_before, due_ts, jobs, last_ts, last_seq, error"
 WHOLE = f"{COLUMNS}, tag, node, meta::text, data::text"
 ONE = f"SELECT {WHOLE} FROM queues_schedule WHERE topic_id = %s AND name = %s"
 # A range of the unique index.
@@ -31,30 +31,42 @@ PAGE = f"""
 SELECT {COLUMNS}, CASE WHEN %(characters)s > 0 THEN left(data::text, %(characters)s) END FROM queues_schedule
  WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
 """
+# An application puts its schedules at each start. If a job is due and no worker process has looked yet, the job must still come.
+NEXT = """
+CASE WHEN schedule.cron IS NOT DISTINCT FROM excluded.cron AND schedule.timezone = excluded.timezone
+      AND schedule.due_ts <= %(now)s AND coalesce(excluded.not_before, 0) <= %(now)s
+     THEN schedule.due_ts ELSE excluded.due_ts END
+"""
 PUT = f"""
-INSERT INTO queues_schedule (topic_id, name, cron, timezone, due_ts, try_ts, tag, node, meta, data)
-VALUES (%(topic_id)s, %(name)s, %(cron)s, %(timezone)s, %(due_ts)s, %(due_ts)s, %(tag)s, %(node)s, %(meta)s::json, %(data)s::json)
+INSERT INTO queues_schedule AS schedule
+       (topic_id, name, cron, timezone, not_before, due_ts, try_ts, tag, node, meta, data)
+VALUES (%(topic_id)s, %(name)s, %(cron)s, %(timezone)s, %(not_before)s, %(due_ts)s, %(due_ts)s, %(tag)s, %(node)s,
+        %(meta)s::json, %(data)s::json)
 ON CONFLICT (topic_id, name) DO UPDATE
-   SET cron = excluded.cron, timezone = excluded.timezone, due_ts = excluded.due_ts, try_ts = excluded.try_ts, error = NULL,
-       tag = excluded.tag, node = excluded.node, meta = excluded.meta, data = excluded.data
+   SET cron = excluded.cron, timezone = excluded.timezone, not_before = excluded.not_before, due_ts = {NEXT}, try_ts = {NEXT},
+       error = NULL, tag = excluded.tag, node = excluded.node, meta = excluded.meta, data = excluded.data
 RETURNING xmax = 0, {WHOLE}
 """
+# The primary key of queues_done.
+WHEN_DONE = "SELECT ts, seq FROM queues_done WHERE topic_id = %s AND name = %s AND not_before = %s AND digest = %s"
+FORGET = "DELETE FROM queues_done WHERE topic_id = %s AND name = %s"
 DELETE = "DELETE FROM queues_schedule WHERE topic_id = %s AND name = %s RETURNING id"
 COUNT = "SELECT count(*) FROM (SELECT FROM queues_schedule LIMIT %s) counted"
 MOST_CRON_CHARACTERS = 100
 LATEST_TS = 253_402_214_400_000  # the last day of the year 9999, the last of datetime
 
 
-class Schedule(NamedTuple):
+class StoredSchedule(NamedTuple):
     """A stored schedule. Times are in ms since the epoch. `record`: tag, node, meta and data of the jobs.
 
-    In a list, `record` has the beginning of data as text, or is None.
+    In a list, `record` has the beginning of data as text, or is None. `due_ts`: None if its only job has come.
     """
 
     name: str
     cron: str | None
     timezone: str
-    due_ts: int
+    not_before: int | None
+    due_ts: int | None
     jobs: int
     last_ts: int | None
     last_seq: int | None
@@ -105,8 +117,10 @@ def next_ts(cron: str, zone: ZoneInfo, after: int) -> int:
     return int(found.timestamp() * 1000)
 
 
-def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[Schedule, bool]]:
+def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[StoredSchedule, bool]]:
     """Creates or replaces a schedule for jobs with this record. Returns the schedule, and whether it is new.
+
+    If the call repeats the one that made a schedule for one job, and this job has come, the call changes nothing.
 
     Raises TopicNotFound, NotAQueue, InvalidRequest, StorageFull or Throttled.
     """
@@ -117,18 +131,29 @@ def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> S
         "name": name,
         "cron": times.cron,
         "timezone": times.timezone,
+        "not_before": times.not_before,
         "due_ts": times.first(now),
+        "now": now,
         "tag": rows.tags[0],
         "node": rows.nodes[0],
         "meta": None if meta == NO_META else bytes(meta).decode(),
         "data": bytes(rows.data[0]).decode(),
     }
-    return (yield from atomically(put_locked(topic, columns), (topic, name)))
+    return (yield from atomically(put_locked(topic, columns, rows.digest()), (topic, name)))
 
 
-def put_locked(topic: str, columns: dict[str, Any]) -> Script[tuple[Schedule, bool]]:
-    yield from lock_topic(topic)  # until the commit, no call deletes the topic
+def put_locked(topic: str, columns: dict[str, Any], digest: str) -> Script[tuple[StoredSchedule, bool]]:
+    yield Statement(LOCK_TOPIC, (topic,))  # until the commit, no call deletes the topic
     topic_id = yield from queue_of(topic)
+    # A worker process that appends jobs holds the head. So a job of this schedule has come, and is noted, or has not come yet.
+    yield Statement(LOCK_HEAD, (topic_id,))
+    name, not_before = columns["name"], columns["not_before"]
+    if columns["cron"] is None:
+        done = yield Statement(WHEN_DONE, (topic_id, name, not_before, digest))
+        if done:
+            record = (columns["tag"], columns["node"], columns["meta"], columns["data"])
+            return stored((name, None, "UTC", not_before, None, 1, *done[0], None, *record)), False
+    yield Statement(FORGET, (topic_id, name))
     ((is_new, *row),) = yield Statement(PUT, {"topic_id": topic_id, **columns})
     most = settings.TOPICS_MAX_SCHEDULES
     if is_new and most:
@@ -137,7 +162,7 @@ def put_locked(topic: str, columns: dict[str, Any]) -> Script[tuple[Schedule, bo
     return stored(row), is_new
 
 
-def get_schedule(topic: str, name: str) -> Script[Schedule]:
+def get_schedule(topic: str, name: str) -> Script[StoredSchedule]:
     """Raises TopicNotFound, NotAQueue or NotFound."""
     topic_id = yield from queue_of(topic)
     rows = yield Statement(ONE, (topic_id, name), quick=True)
@@ -146,19 +171,21 @@ def get_schedule(topic: str, name: str) -> Script[Schedule]:
     return stored(rows[0])
 
 
-def page_of_schedules(topic: str, after: str, limit: int, characters: int = 0) -> Script[list[Schedule]]:
+def page_of_schedules(topic: str, after: str, limit: int, characters: int = 0) -> Script[list[StoredSchedule]]:
     """Returns the next schedules by name, with this many characters of data. Raises TopicNotFound or NotAQueue."""
     topic_id = yield from queue_of(topic)
     wanted = {"topic_id": topic_id, "after": after, "limit": limit, "characters": characters}
     rows = yield Statement(PAGE, wanted, quick=True)
-    return [Schedule._make((*columns, None if data is None else {"data": data})) for *columns, data in rows]
+    return [StoredSchedule._make((*columns, None if data is None else {"data": data})) for *columns, data in rows]
 
 
 def delete_schedule(topic: str, name: str) -> Script[bool]:
     """Returns whether the schedule existed. Raises TopicNotFound or NotAQueue."""
     check_topic_name(name, "schedule")
     topic_id = yield from queue_of(topic)
-    return bool((yield Statement(DELETE, (topic_id, name))))
+    deleted = yield Statement(DELETE, (topic_id, name))
+    yield Statement(FORGET, (topic_id, name))  # after a worker process that was about to append the job
+    return bool(deleted)
 
 
 def queue_of(name: str) -> Script[int]:
@@ -174,8 +201,8 @@ def queue_of(name: str) -> Script[int]:
     return as_known(name, look)
 
 
-def stored(row: Sequence[Any]) -> Schedule:
+def stored(row: Sequence[Any]) -> StoredSchedule:
     """Returns the schedule of a row of ONE."""
     *columns, tag, node, meta, data = row
     record = {"tag": tag, "node": node, "meta": meta and msgspec.Raw(meta.encode()), "data": msgspec.Raw(data.encode())}
-    return Schedule._make((*columns, record))
+    return StoredSchedule._make((*columns, record))

@@ -1,46 +1,55 @@
-"""GET /v0/topics/:topic/work, in plain ASGI: authentication, the refusals, then the stream."""
+"""The stream of a worker, from its declaration to its end."""
 
 from __future__ import annotations
 
 import asyncio
 
-from queues.api.shapes import check_worker
+from base.errors import NotAQueue, TopicNotFound
+from contract.operations import Operation
+from queues.api.jobs import NAMES, TAG
+from queues.api.shapes import JobEvent, check_worker
 from queues.leases import not_a_queue
 from queues.work import WorkQuery, WorkStream
 from store.script import Script
 from topics.cache import CachedTopic, load_topic
 from topics.cache import absent as absent_topic
 from topics.models import Topic
+from watch.events import EndEvent
+from watch.outflow import Outflow
 from watch.registry import registry
-from watch.serve import enter, flowing, pump
-from wire.asgi import Application, Receive, Scope, Send
-from wire.parse import parse_query
+from watch.serve import serve
+from wire.keys import Key
+from wire.streams import StreamCall, StreamEndpoint
 
 
-async def work(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a worker's stream to the end. Raises TopicsError before the response starts."""
-    key = await enter(scope, dict(scope["headers"]), WorkQuery)
-    wanted = parse_query(scope["query_string"], WorkQuery)
-    name = scope["path"].split("/")[3]
-    for needed in ("read", "write"):
-        key.check(needed)
+@StreamEndpoint(
+    Operation.WORK,
+    scope="write",
+    query=WorkQuery,
+    events={"job": JobEvent, "error": EndEvent},
+    errors=(TopicNotFound, NotAQueue),
+    tag=TAG,
+    names={**NAMES, "node": "worker-1"},
+)
+async def work(call: StreamCall, key: Key, query: WorkQuery, name: str) -> None:
+    """Get jobs of a queue on a stream.
+
+    The key needs the scopes read and write. The stream keeps up to `max` jobs in flight for the worker, and sends the next
+    job when one is acked. When the connection ends, its jobs are ready again. The stream has no end. It sends the events
+    `job` and `error`. After 15 s without an event it sends a comment. The page `/v0/docs` shows its first two seconds."""
+    key.check("read", "write")
     key.check_name(name)
-    check_worker(wanted.node)
+    check_worker(query.node)
     streams = registry()
     topic = await streams.hub.store.drive(queue_called(name))
-    await streams.enter(key)
-    try:
-        with flowing(scope, send) as outflow:
-            stream = WorkStream(streams.hub, name, topic.id, wanted, key, outflow.send)
-            streams.streams[stream] = None
-            try:
-                await pump(stream, receive, outflow.send)
-            finally:
-                del streams.streams[stream]
-                # A task of its own: a cancelled request gives its jobs back, too.
-                await asyncio.shield(asyncio.create_task(stream.close()))
-    finally:
-        streams.exit(key)
+    async with streams.place(key):
+        outflow = Outflow(call.writer)
+        stream = WorkStream(streams.hub, name, topic.id, query, key, outflow.send)
+        try:
+            await serve(stream, outflow, key)
+        finally:
+            # A task of its own: a cancelled request gives its jobs back, too.
+            await asyncio.shield(asyncio.create_task(stream.give_back()))
 
 
 def queue_called(name: str) -> Script[CachedTopic]:
@@ -53,6 +62,4 @@ def queue_called(name: str) -> Script[CachedTopic]:
     return topic
 
 
-def stream_at(path: str) -> Application | None:
-    """Returns the handler of this path, or None for a path that is not a worker's stream."""
-    return work if path.startswith("/v0/topics/") and path.endswith("/work") and path.count("/") == 4 else None
+streams = (work,)

@@ -39,7 +39,10 @@ class Settled(NamedTuple):
 
 
 def holding(node: str, seqs: list[int], lease_ids: list[str] | None) -> Holding:
-    """Returns the leases that a call names. An id that no lease can have is stale."""
+    """Returns the leases that a call names. An id that no lease can have is stale.
+
+    `lease_ids`: as a claim returns them (sql/functions/job_json.sql). Those of an older server do not begin with `lease_`.
+    """
     ids: list[str | None] = [None] * len(seqs) if lease_ids is None else [*lease_ids]
     named = dict.fromkeys(zip(seqs, ids, strict=True))
     return Holding(node, [seq for seq, _ in named], [parsed(id) for _, id in named])
@@ -49,7 +52,7 @@ def parsed(lease_id: str | None) -> UUID | None:
     if lease_id is None:
         return None
     try:
-        return UUID(lease_id)
+        return UUID(lease_id.removeprefix("lease_"))
     except ValueError:
         return NO_LEASE
 

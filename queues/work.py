@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from bisect import insort
-from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,26 +14,24 @@ from msgspec import Meta
 from base.clock import now_ms
 from base.errors import NotAQueue, TopicNotFound, TopicsError
 from queues.claim import MOST_JOBS, claim
-from queues.settle import Nack, holding, settle
+from queues.settle import Nack, holding, parsed, settle
+from queues.waiting import freed
 from store.script import Statement
 from topics.config import MAX_PRIORITY, LeaseMs
-from topics.stamps import seen
+from topics.read.stamps import seen
 from watch.api import StreamQuery
-from watch.frames import event, heartbeat, in_lines
+from watch.frames import in_lines
 from watch.hub import Hub
-from watch.stream import body
+from watch.pump import Pump, Send
 from wire.keys import Key
 
 log = logging.getLogger(__name__)
-HEARTBEAT_SECONDS = 15.0
 # How often a stream looks whether its jobs are done. It learns at once of an ack that its own process answers.
 LOOK_SECONDS = 0.2
 STILL_HELD = """
 SELECT seq FROM queues_lease
  WHERE topic_id = %s AND seq = ANY (%s::bigint[]) AND id = ANY (%s::uuid[]) AND deadline > queue_now()
 """
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class WorkQuery(StreamQuery):
@@ -56,23 +53,21 @@ class Lease(msgspec.Struct):
     lease_id: str
 
 
-class WorkStream:
-    """A worker's stream, in the hub's event loop. A single coroutine awaits `pump`. The other methods never wait: they change the
-    state and wake the pump. `held`: the jobs in flight on this stream, each with the id of its lease."""
+class WorkStream(Pump):
+    """A worker's stream, in the hub's event loop. `held`: the jobs in flight on this stream, each with the id of its lease."""
+
+    view = None
 
     def __init__(self, hub: Hub, topic: str, topic_id: int, wanted: WorkQuery, key: Key, send: Send) -> None:
-        self.hub, self.topic, self.topic_id, self.key, self.send = hub, topic, topic_id, key, send
+        super().__init__(hub.loop, send)
+        self.hub, self.topic, self.topic_id, self.key = hub, topic, topic_id, key
         self.node, self.most, self.lease_ms = wanted.node, min(wanted.max, MOST_JOBS), wanted.lease_ms
         self.priority = wanted.priority
         self.held: dict[int, str] = {}
-        self.frames: deque[bytes] = deque()
-        self.is_ending = False
         self.may_claim = True  # whether the queue may have a ready job
-        self.is_asking = self.is_sending = False  # whether the pump waits for PostgreSQL, or for the client
+        self.is_asking = False  # whether the stream waits for PostgreSQL
         self.must_look = False
-        self.awake = hub.loop.create_future()
-        self.sent_at = hub.loop.time()
-        self.timer = hub.loop.call_later(LOOK_SECONDS, self.beat)
+        self.looking = hub.loop.call_later(LOOK_SECONDS, self.look_soon)
         hub.follow(topic_id, self)
         insort(open_streams.setdefault(topic, []), self, key=rank)
 
@@ -84,7 +79,10 @@ class WorkStream:
         self.wake()
 
     def vanished(self) -> None:
-        self.fail(TopicNotFound(f"topic {self.topic!r} was deleted", topic=self.topic))
+        self.fail(TopicNotFound(f"topic {self.topic!r} was deleted"))
+
+    def fail(self, error: TopicsError) -> None:
+        self.end(error.status, error.message)
 
     def settled(self, seqs: list[int]) -> None:
         """Notes that jobs were acked or given back, by any client."""
@@ -92,57 +90,24 @@ class WorkStream:
         self.must_look |= not self.held.keys().isdisjoint(seqs)
         self.wake()
 
-    def end(self, code: str, message: str) -> None:
-        """Sends an `error` event, and ends the stream."""
-        if not self.is_ending:
-            self.frames.append(event("error", code=code, error=message))
-            self.is_ending = True
-            self.wake()
-
-    def fail(self, error: TopicsError) -> None:
-        if not self.is_ending:
-            self.frames.append(event("error", code=error.status, error=error.message))
-            self.is_ending = True
-            self.wake()
-
-    def hang_up(self) -> None:
-        """The client has disconnected."""
-        self.frames.clear()
-        self.is_ending = True
-        self.wake()
-
-    def beat(self) -> None:
-        if self.hub.loop.time() - self.sent_at >= HEARTBEAT_SECONDS and not self.frames:
-            self.frames.append(heartbeat(now_ms()))
+    def look_soon(self) -> None:
+        """Called by the timer: the leases of jobs may have ended, and other processes answer acks."""
         self.must_look |= bool(self.held)
         self.wake()
-        self.timer = self.hub.loop.call_later(LOOK_SECONDS, self.beat)
-
-    def wake(self) -> None:
-        if not self.awake.done():
-            self.awake.set_result(None)
+        self.looking = self.loop.call_later(LOOK_SECONDS, self.look_soon)
 
     # -- The stream itself --------------------------------------------------------------------------------------------
 
-    async def pump(self) -> None:
-        """Sends jobs until the stream ends."""
-        while True:
-            if self.frames:
-                self.sent_at = self.hub.loop.time()
-                self.is_sending = True
-                await self.send(body(self.frames.popleft()))
-                self.is_sending = False
-            elif self.is_ending:
-                return
-            elif self.must_look:
-                self.must_look = False
-                await self.attempt(self.look)
-            elif self.may_claim and len(self.held) < self.most and not self.is_outranked():
-                self.may_claim = False
-                await self.attempt(self.claim)
-            else:
-                self.awake = self.hub.loop.create_future()
-                await self.awake
+    async def rest(self) -> None:
+        """Looks, claims, or waits until the stream is woken."""
+        if self.must_look:
+            self.must_look = False
+            await self.attempt(self.look)
+        elif self.may_claim and len(self.held) < self.most and not self.is_outranked():
+            self.may_claim = False
+            await self.attempt(self.claim)
+        else:
+            await super().rest()
 
     def is_outranked(self) -> bool:
         """Whether a stream of a higher priority may claim next. The higher stream wakes this stream afterwards."""
@@ -184,31 +149,34 @@ class WorkStream:
     async def claim(self) -> None:
         """Claims jobs up to `most` or to the limit of bytes, and queues an event for each.
 
-        The pump sends these events before the next claim. So a stream holds one answer of a claim at a time.
+        The stream sends these events before the next claim. So a stream holds one answer of a claim at a time.
         """
         wanted = self.most - len(self.held)
         done = await self.hub.store.drive(claim(self.topic, self.node, wanted, self.lease_ms, now_ms()))
         self.may_claim = len(done.jobs) == done.most_jobs
         for seq, job in zip(done.seqs, done.jobs, strict=True):
-            self.held[seq] = msgspec.json.decode(job, type=Lease).lease_id
+            self.held[seq] = str(parsed(msgspec.json.decode(job, type=Lease).lease_id))
             data = f'{{"topic":"{self.topic}",{seen(job, self.key.prefixes)[1:]}'
-            self.frames.append(b"event: job\nid: %d\ndata: %b\n\n" % (seq, in_lines(data.encode())))
+            self.say(b"event: job\nid: %d\ndata: %b\n\n" % (seq, in_lines(data.encode())))
 
-    async def close(self) -> None:
-        """Leaves the hub, and gives the jobs back."""
-        self.is_ending = True
-        self.timer.cancel()
+    def close(self) -> None:
+        super().close()
+        self.looking.cancel()
         self.hub.leave(self.topic_id, self)
         self.is_asking = False
         self.wake_lower()
         open_streams[self.topic].remove(self)
         if not open_streams[self.topic]:
             del open_streams[self.topic]
+
+    async def give_back(self) -> None:
+        """Gives the jobs back, after the end."""
         if self.held:
             held = holding(self.node, list(self.held), list(self.held.values()))
             try:
                 await self.hub.store.drive(settle(Nack, self.topic, held, (0, None), now_ms()))
                 tell(self.topic, [])
+                freed(self.topic)
             except TopicsError as error:
                 log.warning(
                     "Could not release %d jobs of queue %s: %s. They come back when their leases end",

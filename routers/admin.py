@@ -173,9 +173,9 @@ class RouterAdmin(DomainAdmin):
     @admin.display(ordering="state", description="state")
     def state_now(self, router: Router) -> str:
         now = now_ms()
-        still = router.state == Router.State.RUNNING and router.cursor.updated_ts < now - STALLED_MS
+        still = router.cursor.updated_ts < now - STALLED_MS
         oldest = None if router.next_ts is None else now - router.next_ts
-        return "stalled" if lag_of(router.lag, oldest, still).stalled else router.state
+        return lag_of(router.lag, oldest, still).shown(router.state)
 
     @admin.display(description="errors")
     def errors(self, router: Router) -> str:

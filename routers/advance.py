@@ -48,13 +48,22 @@ SELECT hop.source_id, hop.dest_id, CASE WHEN lone THEN step.more IS TRUE ELSE be
        SELECT * FROM routers_advance(hop.source_id, hop.dest_id, true, %s, %s, %s) WHERE lone AND behind OFFSET 0) step ON true
 """
 
-# Sources with a router that lags and may run. Reads the routers' cursors, a few thousand rows at most.
+# Sources with a router that lags and may run. Reads the cursors of all routers.
 BEHIND = """
 SELECT DISTINCT r.source_id
   FROM routers_router r JOIN topic_cursors c ON c.id = r.cursor_id JOIN topic_heads head ON head.topic_id = r.source_id
  WHERE c.seq < head.head_seq AND router_due(r, %(now)s)
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"
+# Reads the routers of the topics that were written in the last seconds, and of those whose routers lagged since
+# (topics/upkeep/retention.py, GIVE_BACK). OFFSET 0 keeps the planner from reading all routers instead.
+BEHIND_OF_UNSETTLED = """
+SELECT DISTINCT r.source_id
+  FROM unsettled_heads() head
+ CROSS JOIN LATERAL (SELECT * FROM routers_router WHERE source_id = head.topic_id OFFSET 0) r
+ CROSS JOIN LATERAL (SELECT seq FROM topic_cursors WHERE id = r.cursor_id OFFSET 0) c
+ WHERE head.routed AND c.seq < head.head_seq AND router_due(r, %(now)s)
+"""
 
 # A blocked router pauses for at most 5 s (sql/functions/router_moved.sql). If a pause ends later, a clock that was ahead set it.
 END_LONG_PAUSES = """
@@ -128,6 +137,12 @@ def behind(now: int, source_id: int | None = None) -> list[int]:
     """Returns sources with a lagging router, of all or only `source_id`. Lost messages and crashed workers leave such sources."""
     statement = BEHIND if source_id is None else BEHIND_OF
     return [row[0] for row in prepared(statement, {"now": now, "source": source_id})]
+
+
+def behind_unsettled(now: int) -> list[int]:
+    """Returns sources with a lagging router and records from after the last rest. A source whose router was created, resumed
+    or set back since can be missing."""
+    return [row[0] for row in prepared(BEHIND_OF_UNSETTLED, {"now": now})]
 
 
 def end_long_pauses(now: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from store.script import Script, Statement
+from topics.read.unread import first_unread, heads_of
 
 STALLED_MS = 10_000  # a router is stalled if it lags, is not paused, and its cursor did not advance for this long
 
@@ -23,9 +24,23 @@ FROM = """
   JOIN topic_cursors c ON c.id = r.cursor_id
   JOIN topic_heads head ON head.topic_id = r.source_id
 """
-OF_ALL = f"SELECT r.id, {LAG} {FROM}"
+# For all routers in a statement of another table. Each table is read once, in the order of its index, so neighbours share a page.
+# For a join, PostgreSQL can look up row after row, or read the rows of all topics.
+FROM_ALL = """
+  FROM routers_router r
+  JOIN (WITH read AS MATERIALIZED (
+            SELECT id, seq, forwarded_total, updated_ts FROM topic_cursors
+             WHERE id = ANY (ARRAY(SELECT cursor_id FROM routers_router)))
+        SELECT * FROM read) c ON c.id = r.cursor_id
+  JOIN (WITH read AS MATERIALIZED (
+            SELECT topic_id, head_seq, floor_seq FROM topic_heads
+             WHERE topic_id = ANY (ARRAY(SELECT DISTINCT source_id FROM routers_router)))
+        SELECT * FROM read) head ON head.topic_id = r.source_id
+"""
+ROUTERS = "SELECT id, name, source_id, dest_id, cursor_id, errors_total, state <> 'paused' FROM routers_router"
+CURSORS = "SELECT id, seq, updated_ts, forwarded_total FROM topic_cursors WHERE id = ANY (%s)"
 # Uses the primary key. A separate statement, because one plan for both cases would read every router.
-OF_SOME = f"{OF_ALL} WHERE r.id = ANY (%(ids)s)"
+OF_SOME = f"SELECT r.id, {LAG} {FROM} WHERE r.id = ANY (%(ids)s)"
 
 
 class Lagging(NamedTuple):
@@ -35,13 +50,46 @@ class Lagging(NamedTuple):
     oldest_unread_ms: int | None
     stalled: bool
 
+    def shown(self, state: str) -> str:
+        """Returns the state that people see of a router in this state: a running router can be stalled."""
+        return "stalled" if self.stalled and state == "running" else state
+
+
+class RouterLag(NamedTuple):
+    """A router, its totals, and its lag."""
+
+    id: int
+    name: str
+    source_id: int
+    dest_id: int
+    errors_total: int
+    forwarded_total: int
+    lag: Lagging
+
 
 def lagging(router_ids: list[int] | None, now: int) -> Script[dict[int, Lagging]]:
     """Returns the lag of these routers, or (None) of all routers, by id."""
-    rows = yield Statement(
-        OF_ALL if router_ids is None else OF_SOME, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS}
-    )
+    if router_ids is None:
+        return {each.id: each.lag for each in (yield from lags_of_all(now))}
+    rows = yield Statement(OF_SOME, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS})
     return {id: lag_of(lag, oldest, still) for id, lag, oldest, still in rows}
+
+
+def lags_of_all(now: int) -> Script[list[RouterLag]]:
+    """Returns all routers. Reads each table once (topics/read/unread.py), and cursors before heads, so no lag is negative."""
+    routers = yield Statement(ROUTERS)
+    cursors = {id: cursor for id, *cursor in (yield Statement(CURSORS, ([router[4] for router in routers],)))}
+    heads = yield from heads_of({router[2] for router in routers})
+    found = [each for each in routers if each[2] in heads and each[4] in cursors]  # others are deleted meanwhile
+    places = {each[0]: (heads[each[2]], max(cursors[each[4]][0], heads[each[2]].floor_seq)) for each in found}
+    unread = yield from first_unread(places.values())
+    lags = []
+    for id, name, source_id, dest_id, cursor_id, errors_total, runs in found:
+        (seq, updated_ts, forwarded_total), (head, after) = cursors[cursor_id], places[id]
+        first, still = unread.get((source_id, after)), runs and updated_ts < now - STALLED_MS
+        lag = lag_of(head.head_seq - seq, None if first is None else now - first.ts, still)
+        lags.append(RouterLag(id, name, source_id, dest_id, errors_total, forwarded_total, lag))
+    return lags
 
 
 def lag_of(lag: int, oldest_unread_ms: int | None, still: bool) -> Lagging:

@@ -13,7 +13,8 @@ from routers.models import Router
 from routers.routers import lock_cursors, wake_source
 from routers.stored import StoredRouter, absent, find
 from store.script import Script, Statement, atomically
-from topics import audit, owned_cursors
+from topics import audit
+from topics.cursors import owned as owned_cursors
 
 # The position of the router in its source (RouterPosition).
 PLACE = f"""

@@ -20,11 +20,12 @@ from routers import graph
 from routers.models import Router
 from routers.stored import FIND, NAMING, StoredRouter, find
 from store.script import Script, Statement, atomically
-from topics import audit, owned_cursors, wake
+from topics import audit, wake
 from topics.cache import absent, forget
 from topics.config import defaults, insert_topic
-from topics.diff import Match, Seq, check_match
+from topics.cursors import owned as owned_cursors
 from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTER_FACTS
+from topics.read.diff import Match, Seq, check_match
 from wire import limits
 from wire.keys import OPEN, Key
 from wire.parse import Request
@@ -86,9 +87,9 @@ class RouterConfig(Request):
     """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are additions of this server."""
 
     source: str
-    """The topic to forward from. Created if missing. Cannot change."""
+    """The topic to forward from. Created if missing. Cannot change (409)."""
     dest: str
-    """The topic to forward to. Must differ from `source`. Cannot change."""
+    """The topic to forward to. Must differ from `source`. Cannot change (409)."""
     preserve_node: bool | UnsetType = UNSET
     """If false, copies have no `$node`. Default: `true` for a new router."""
     preserve_tag: bool | UnsetType = UNSET
@@ -96,7 +97,7 @@ class RouterConfig(Request):
     create_dest: bool = True
     """If `dest` does not exist: `true` creates it, `false` answers 404."""
     filter: Match | UnsetType | None = UNSET
-    """Forwards only records with a matching tag, as in `match` of a diff. Default: `null` for a new router, all records."""
+    """Forwards only records with a matching tag, as in `match` of a diff. Null: all records. Default: `null` for a new router."""
     allow_cycle: bool | UnsetType = UNSET
     """If true, the router may close a cycle. If false, a cycle answers 409 `router_cycle`. Default: `false` for a new router."""
     allow_fan_in: bool | UnsetType = UNSET
@@ -122,14 +123,14 @@ class RouterConfig(Request):
         return given
 
 
-class Put(NamedTuple):
+class RouterPut(NamedTuple):
     """The router after a PUT, and whether the PUT created it."""
 
     router: StoredRouter
     created: bool
 
 
-def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Script[Put]:
+def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Script[RouterPut]:
     """Creates the router, or changes the fields that differ, with the rights of this key.
 
     Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle, Throttled, or Forbidden (an end of the
@@ -149,7 +150,7 @@ def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Sc
     return put
 
 
-def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tuple[Put, bool]]:
+def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tuple[RouterPut, bool]]:
     """Returns the outcome, and whether there may be something to forward now."""
     yield from graph.lock_graph()
     rows = yield Statement(FIND, (name,))
@@ -160,7 +161,7 @@ def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tu
     else:
         yield from create_router(name, config, now)
         waits = config.start != "head" or config.from_ts is not None
-    return Put((yield from find(name)), not rows), waits
+    return RouterPut((yield from find(name)), not rows), waits
 
 
 def wake_source(source_id: int) -> Script[None]:

@@ -12,7 +12,7 @@ from celery import shared_task
 from django.conf import settings
 
 from base.clock import now_ms
-from routers.advance import behind, end_long_pauses
+from routers.advance import behind, behind_unsettled, end_long_pauses
 from routers.traced import traced_step
 from store.database import prepared
 from topics import wake
@@ -25,6 +25,7 @@ FLOOD = 1000  # records per second: a source with fewer needs no pause
 FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.002, 0.02  # between two measurements of the source's rate
 FLAG_SECONDS = 5  # a lost message blocks other messages for at most this long, and the sweep runs sooner anyway
 HELD = b"held"  # value of a flag: another process advances this source's routers until the flag expires
+WHOLE_LOOK_SECONDS = 60.0  # between two looks of the sweep at all routers
 IDLE_MS = 1000  # a source without running routers gets no new task for this long. The sweep checks it meanwhile
 
 RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND state = 'running')"
@@ -108,8 +109,25 @@ def advance_source(source_id: int) -> None:
     request_advance(client(), left or behind(now_ms(), source_id))
 
 
+class Sweeps:
+    """Finds the sources that are left to advance. Looks at the sources with new records, and once a minute at all routers,
+    because a message about a router that was created, resumed or set back can be lost, too."""
+
+    def __init__(self) -> None:
+        self.whole_seconds = -WHOLE_LOOK_SECONDS  # of the last look at all routers, by the monotonic clock
+
+    def left(self) -> list[int]:
+        if (now := time.monotonic()) - self.whole_seconds < WHOLE_LOOK_SECONDS:
+            return behind_unsettled(now_ms())
+        self.whole_seconds = now
+        end_long_pauses(now_ms())
+        return behind(now_ms())
+
+
+sweeps = Sweeps()
+
+
 @shared_task(name="routers.sweep")
 def sweep() -> None:
-    end_long_pauses(now_ms())
-    for source_id in behind(now_ms()):
+    for source_id in sweeps.left():
         forward(source_id)  # the next sweep finds the rest

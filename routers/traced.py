@@ -10,7 +10,7 @@ from django.conf import settings
 from base.tracing import Attributes, tracing
 from routers.advance import Moved, step
 from store.database import prepared
-from topics.traced import traces_of
+from topics.append.traced import traces_of
 
 MOST = 100  # records of a step whose traces the span names
 CURSORS = "SELECT c.id, c.seq FROM routers_router r JOIN topic_cursors c ON c.id = r.cursor_id WHERE r.source_id = %s"

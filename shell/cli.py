@@ -23,17 +23,23 @@ from shell.calls import (
     cursors,
     groups,
     mirror,
+    outbox,
     reading,
     redrive,
+    rights,
     routers,
     schedules,
     topics,
+    uninstall,
+    webhooks,
     work,
 )
 from shell.calls.completion import COMPLETE
-from shell.command import Calls, Connection, Site, addressing
+from shell.command import Calls, CommandConnection, LocalInstance, addressing
 from shell.interrupt import INTERRUPTED
 
+# Commands that use the database of this machine, and have no call of the API.
+ONLY_HERE = ("usage", "backup", "restore", "outbox", "rights", "uninstall")
 PIPE_CLOSED = 128 + 13  # exit code that a shell reports for a process that SIGPIPE ended
 
 program = Calls(
@@ -110,6 +116,53 @@ of_schedules.command(examples=["topics schedules get jobs nightly"])(schedules.g
 of_schedules.command("list", examples=["topics schedules list jobs"])(schedules.list_schedules)
 of_schedules.command(examples=["topics schedules delete jobs nightly"])(schedules.delete)
 
+of_webhooks = program.group("webhooks", help="Send the records of topics to a URL.")(lambda: None)
+of_webhooks.command(
+    short_help="Create a webhook, or replace its config.",
+    examples=[
+        "topics webhooks put shop https://shop.example/hooks orders",
+        "topics webhooks put shop https://shop.example/hooks 'shop.*' --format batch --max-batch 500",
+    ],
+)(webhooks.put)
+of_webhooks.command(examples=["topics webhooks get shop"])(webhooks.get)
+of_webhooks.command("list", examples=["topics webhooks list"])(webhooks.list_webhooks)
+of_webhooks.command(
+    short_help="List the last calls of a webhook.",
+    examples=[
+        "topics webhooks deliveries shop --state failed",
+        "topics webhooks deliveries shop --topic orders --seq 7",
+    ],
+)(webhooks.deliveries)
+of_webhooks.command(
+    short_help="Send records again.",
+    examples=[
+        "topics webhooks replay shop --failed --dry-run",
+        "topics webhooks replay shop --failed --topic orders",
+    ],
+)(webhooks.replay)
+of_webhooks.command(examples=["topics webhooks test shop"])(webhooks.test)
+of_webhooks.command(short_help="Give a webhook another secret.", examples=["topics webhooks rotate shop"])(
+    webhooks.rotate
+)
+of_webhooks.command(examples=["topics webhooks pause shop"])(webhooks.pause)
+of_webhooks.command(short_help="Resume a webhook.", examples=["topics webhooks resume shop"])(webhooks.resume)
+of_webhooks.command(short_help="Delete a webhook.", examples=["topics webhooks delete shop"])(webhooks.delete)
+
+of_outbox = program.group("outbox", help="Look at emitted records that have not arrived.")(lambda: None)
+of_outbox.command("list", examples=["topics outbox list", "topics outbox list --json"])(outbox.list_waiting)
+of_outbox.command(
+    short_help="Delete the first record that waits for a topic.", examples=["topics outbox skip orders --yes"]
+)(outbox.skip)
+of_outbox.command(
+    short_help="Let the relay try a topic at once.", examples=["topics outbox retry", "topics outbox retry orders"]
+)(outbox.retry)
+
+of_rights = program.group("rights", help="Limit a login of PostgreSQL to some topics.")(lambda: None)
+of_rights.command(examples=["topics rights grant topics_reader --prefix shop. --scope read"])(rights.grant)
+of_rights.command(examples=["topics rights revoke topics_reader --prefix shop. --scope read"])(rights.revoke)
+of_rights.command(examples=["topics rights forget topics_reader"])(rights.forget)
+of_rights.command("list", examples=["topics rights list"])(rights.list_rights)
+
 program.command(
     short_help="Mirror topics between two servers.",
     examples=["topics mirror https://iad.example chat --here fra --there iad"],
@@ -120,18 +173,22 @@ program.command(
     examples=["topics delete audit --yes", "topics delete payments --if-empty"],
 )(topics.delete)
 program.command(
+    short_help="Remove topics from the application's database.",
+    examples=["topics uninstall --yes"],
+)(uninstall.uninstall)
+program.command(
     short_help="Print a script that completes commands in a shell.",
     examples=["topics completion bash > topics.bash", "source topics.bash"],
 )(completion.completion)
 
 
-def main(arguments: Sequence[str], name: str, site: Site) -> None:
+def main(arguments: Sequence[str], name: str, site: LocalInstance) -> None:
     """Runs the command in the arguments, or completes a command line if a shell asks for that. `name` is the program's name.
 
     Raises SystemExit or Refusal after an error.
     """
     with ExitStack() as stack:
-        connection = Connection(site, stack)
+        connection = CommandConnection(site, stack)
         if instruction := os.environ.get(COMPLETE):
             raise SystemExit(shell_complete(program, {"obj": connection}, "topics", COMPLETE, instruction))
         try:

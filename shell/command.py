@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.remote import Remote
-from shell.server import Server, listed, path
+from shell.server import CommandServer, listed, path
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -22,52 +22,58 @@ COMPLETION_SECONDS = 2  # seconds to look up names; after them, no name is offer
 MOST_OFFERED = 200
 
 
-class Site(NamedTuple):
-    """The instance of this machine. `enter` makes the database usable, `is_up` tells whether the servers run.
+class LocalInstance(NamedTuple):
+    """The instance of this machine. `enter` makes the database usable, and with False refuses a folder that no instance has used.
 
-    `backup` and `restore` return what they did. They know programs that are no part of this package.
+    `is_up` tells whether the servers run. `backup`, `restore` and `uninstall` return a report, and `installed` counts the
+    topics that an uninstall would delete. They know programs and tables outside of this package.
     """
 
-    enter: Callable[[], AbstractContextManager[None]]
+    enter: Callable[[bool], AbstractContextManager[None]]
     is_up: Callable[[], bool]
     backup: Callable[[Path], str]
     restore: Callable[[Path, bool], str]
+    installed: Callable[[], str]
+    uninstall: Callable[[], str]
 
 
-class Connection:
+class CommandConnection:
     """The server of the commands, created at first use."""
 
-    def __init__(self, site: Site, stack: ExitStack) -> None:
+    def __init__(self, site: LocalInstance, stack: ExitStack) -> None:
         self.site, self.stack = site, stack
         self.url: str | None = None
         self.key: str | None = None
         self.key_is_given = False  # on the command line
-        self._server: Server | None = None
+        self._server: CommandServer | None = None
 
     @property
-    def server(self) -> Server:
+    def server(self) -> CommandServer:
         """Returns the server. Raises Refusal if --url or --key is invalid."""
         if self._server is None:
             self._server = self.local() if self.url is None else Remote(self.url, self.key)
         return self._server
 
-    def local(self) -> Server:
+    def local(self, may_be_new: bool = False) -> CommandServer:
         if self.key_is_given:
             raise Refusal(
                 "--key needs --url: without --url, the command uses the database of this machine, which needs no key"
             )
-        self.stack.enter_context(self.site.enter())
+        self.stack.enter_context(self.site.enter(may_be_new))
         from shell.local import Local  # needs Django, unlike a remote server
 
         return Local()
 
-    def only_local(self) -> None:
-        """Makes sure that commands can use the database directly. Raises Refusal for a remote server."""
+    def only_local(self, may_be_new: bool = False) -> None:
+        """Makes sure that commands can use the database directly. Raises Refusal for a remote server.
+
+        `may_be_new`: whether the command also takes a folder that no instance has used.
+        """
         if self.url is not None:
             raise Refusal("this command uses the database of this machine: leave out --url, and unset TOPICS_URL")
-        assert self.server
+        self._server = self.local(may_be_new)
 
-    def for_completion(self) -> Server | None:
+    def for_completion(self) -> CommandServer | None:
         """Returns a server that answers at once, or None."""
         if self.url is not None:
             return Remote(self.url, self.key, COMPLETION_SECONDS, retries=0)
@@ -77,7 +83,7 @@ class Connection:
 def take(context: click.Context, option: click.Parameter, value: str | None) -> None:
     """Stores --url or --key. Options of the command win over options before the command, which win over the environment."""
     connection = context.find_root().obj
-    if value is not None and isinstance(connection, Connection):
+    if value is not None and isinstance(connection, CommandConnection):
         setattr(connection, str(option.name), value)
         if option.name == "key":
             source = context.get_parameter_source("key")
@@ -106,7 +112,7 @@ def addressing(*, environment: bool) -> list[click.Parameter]:
     ]
 
 
-class Call(click.Command):
+class ShellCommand(click.Command):
     """A command. `examples` are shell command lines, in which `topics` stands for the program."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
@@ -123,7 +129,7 @@ class Call(click.Command):
 
 
 class Calls(click.Group):
-    command_class = Call
+    command_class = ShellCommand
     group_class = type
 
 
@@ -146,7 +152,7 @@ class Named(click.ParamType):
             return []  # an error would disturb the line that the user types
 
 
-def names(server: Server, kind: str, prefix: str, context: click.Context) -> list[str]:
+def names(server: CommandServer, kind: str, prefix: str, context: click.Context) -> list[str]:
     """Returns the first MOST_OFFERED names with this prefix."""
     if kind in ("cursor", "group", "schedule"):
         found = listed(server, path("topics", context.params["topic"], f"{kind}s"), f"{kind}s")
@@ -156,7 +162,9 @@ def names(server: Server, kind: str, prefix: str, context: click.Context) -> lis
     return [name for name, _ in zip(those, range(MOST_OFFERED), strict=False)]
 
 
-TOPIC, ROUTER, CURSOR, GROUP, SCHEDULE = map(Named, ("topic", "router", "cursor", "group", "schedule"))
+TOPIC, ROUTER, CURSOR, GROUP, SCHEDULE, WEBHOOK = map(
+    Named, ("topic", "router", "cursor", "group", "schedule", "webhook")
+)
 SEQ = click.IntRange(0, 2**63 - 1)
 
 

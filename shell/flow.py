@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from base.bounds import MIRROR_STAMP
+from base.depth import MOST_DEPTH, SHALLOW_BYTES, depth
 from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.printing import say
@@ -26,6 +27,7 @@ WAIT_MS = 20_000  # of a read at the head
 MOST_UNTOLD, UNTOLD_SECONDS = 1000, 5.0  # seqs without a new record, and seconds, until the dest gets the position
 CURSOR_SECONDS = 1.0  # between two updates of the cursor while records wait
 PAUSE_SECONDS, STANDBY_SECONDS = 1.0, 5.0
+ONCE_SECONDS = 0.05  # between two reads at the head, while the other direction still runs
 ANSWER_SECONDS = 60.0
 # Codes of refusals that end by themselves, or by a change of the topic.
 TEMPORARY = frozenset(("topic_sealed", "topic_full", "topic_not_found"))
@@ -45,20 +47,24 @@ class Address(NamedTuple):
         return f"{self.site} ({self.url})"
 
 
-class Origin(msgspec.Struct):
+class FlowOrigin(msgspec.Struct):
     topic: str
     site: str
 
 
 class Meta(msgspec.Struct):
-    origin: Origin | None = msgspec.field(name=MIRROR_STAMP, default=None)
+    origin: FlowOrigin | None = msgspec.field(name=MIRROR_STAMP, default=None)
 
 
-class Record(msgspec.Struct):
+class FlowRecord(msgspec.Struct):
     meta: Meta | None = None
 
 
-class Window(msgspec.Struct):
+class Seq(msgspec.Struct):
+    seq: int = msgspec.field(name="$seq")
+
+
+class ReadAnswer(msgspec.Struct):
     """The answer of a read."""
 
     records: list[msgspec.Raw]
@@ -73,7 +79,7 @@ class Loss(msgspec.Struct):
     told_seq: int
 
 
-class Position(msgspec.Struct):
+class FlowPosition(msgspec.Struct):
     site: str
     read_seq: int | None
     origin_seq: int
@@ -84,12 +90,17 @@ class Position(msgspec.Struct):
 class Positions(msgspec.Struct):
     """The answer of GET …/mirror."""
 
-    sites: list[Position]
+    sites: list[FlowPosition]
 
 
 # msgspec learns the fields of a struct when it makes the first decoder. If two threads do that at once, the process can crash.
 # So the decoders are made here, before the flows start.
-POSITIONS, WINDOW, RECORD = msgspec.json.Decoder(Positions), msgspec.json.Decoder(Window), msgspec.json.Decoder(Record)
+POSITIONS, WINDOW, RECORD = (
+    msgspec.json.Decoder(Positions),
+    msgspec.json.Decoder(ReadAnswer),
+    msgspec.json.Decoder(FlowRecord),
+)
+SEQ = msgspec.json.Decoder(Seq)
 
 
 class Failed(Exception):
@@ -104,7 +115,7 @@ class Failed(Exception):
         return self.error.status >= 500 or self.error.status == 429 or self.error.code in TEMPORARY
 
 
-class End:
+class FlowEnd:
     """A server and the connection to it."""
 
     def __init__(self, at: Address) -> None:
@@ -125,14 +136,20 @@ class End:
 
 
 class Flow(threading.Thread):
-    """Runs until `stop`, or with `once` until the head of the source. `failure`: the reason for which it ended by itself."""
+    """Runs until `stop`, or with `once` until the heads of both sites. `failure`: the reason for which it ended by itself.
+
+    `back`: the flow of the other direction, if there is one. What it appends at the source moves the head there. So with `once`,
+    a flow reads on until the other flow has been at its head, too.
+    """
 
     def __init__(self, topic: str, source: Address, dest: Address, config: dict[str, Any], *, once: bool) -> None:
         super().__init__(daemon=True)
-        self.topic, self.source, self.dest, self.config, self.once = topic, End(source), End(dest), config, once
+        self.topic, self.source, self.dest, self.config, self.once = topic, FlowEnd(source), FlowEnd(dest), config, once
         self.label = f"{topic}, {source.site} to {dest.site}"
         self.cursor = f"mirror:{dest.site}"
         self.failure: str | None = None
+        self.back: Flow | None = None
+        self.was_at_head = False
         self.stopping = threading.Event()
         self.busy = threading.Lock()  # held while a window is handed over
         self.trouble = ""  # the last printed trouble; empty while the flow runs
@@ -164,10 +181,10 @@ class Flow(threading.Thread):
         self.check_last_record(known)
         return known.read_seq or 0
 
-    def sites(self, end: End) -> list[Position]:
+    def sites(self, end: FlowEnd) -> list[FlowPosition]:
         return POSITIONS.decode(end.call("GET", "topics", self.topic, "mirror")).sites
 
-    def check_last_record(self, known: Position) -> None:
+    def check_last_record(self, known: FlowPosition) -> None:
         """Raises Refusal if the source has another record at the seq of the last one that the dest got."""
         try:
             found = (
@@ -205,8 +222,14 @@ class Flow(threading.Thread):
     def run(self) -> None:
         say(f"{self.label}: runs, from seq {self.seq}")
         try:
-            while not self.stopping.is_set() and not (self.turn() and self.once):
-                pass
+            while not self.stopping.is_set():
+                is_last = self.back is None or self.back.was_at_head
+                if not self.turn() or not self.once:
+                    continue
+                self.was_at_head = True
+                if is_last:
+                    return
+                self.stopping.wait(ONCE_SECONDS)
         except Refusal as refusal:
             self.failure = str(refusal)
         except Failed as failed:
@@ -244,7 +267,7 @@ class Flow(threading.Thread):
                 raise
             return False
 
-    def read(self) -> Window:
+    def read(self) -> ReadAnswer:
         wait_ms = 0 if self.once else WAIT_MS if self.seq == self.told else int(UNTOLD_SECONDS * 1000)
         body = {"from_seq": self.seq, "limit": LIMIT, "include_tags": True, "wait_ms": wait_ms}
         window = WINDOW.decode(self.source.call("POST", "topics", self.topic, "diff", body=body))
@@ -252,9 +275,9 @@ class Flow(threading.Thread):
             raise Refusal(behind(self.label, self.source.at, window.head_seq, self.seq))
         return window
 
-    def take(self, window: Window) -> None:
-        """Hands over the records of the window that are not from the dest."""
-        records = [each for each in window.records if self.is_new(each)]
+    def take(self, window: ReadAnswer) -> None:
+        """Hands over the records of the window that are not from the dest, and that the dest takes."""
+        records = [each for each in window.records if self.is_new(each) and self.fits(each)]
         if window.tombstone is not None:
             self.tell_loss(window.tombstone)
             if self.seq > self.told:
@@ -278,6 +301,14 @@ class Flow(threading.Thread):
             or (meta.origin.topic, meta.origin.site) != (self.topic, self.dest.at.site)
         )
 
+    def fits(self, record: msgspec.Raw) -> bool:
+        """Returns False for a record from before the bound for the depth. Such a record must not hold up the others."""
+        is_deep = len(record) > SHALLOW_BYTES and depth(bytes(record)) > MOST_DEPTH + 1  # the record is a level itself
+        if is_deep:
+            seq = SEQ.decode(record).seq
+            say(f"{self.label}: record {seq} is left out, because it has more than {MOST_DEPTH} levels")
+        return not is_deep
+
     def hand_over(self, records: list[msgspec.Raw], tombstone: dict[str, Any] | None, upto: int) -> None:
         """Raises Failed."""
         losses = [] if tombstone is None else self.losses(tombstone["gap_to"])
@@ -289,15 +320,24 @@ class Flow(threading.Thread):
             "records": records,
             "tombstone": tombstone,
             "losses": losses,
-            "config": self.config,
         }
         try:
-            self.dest.call("POST", "topics", self.topic, "mirror", body=body)
+            self.send(body)
         except Failed as failed:
             # If the answer to the first call was lost, the second call finds the position that it wants to set.
             if failed.error.code != "cursor_moved" or failed.error.detail["seq"] != upto:
                 raise
         self.told, self.told_at = upto, time.monotonic()
+
+    def send(self, body: dict[str, Any]) -> None:
+        """Sends a handover. Only the call that creates the topic has a config, because a config needs the scope `admin`."""
+        address = ("topics", self.topic, "mirror")
+        try:
+            self.dest.call("POST", *address, body={**body, "create": False})
+        except Failed as failed:
+            if failed.error.code != "topic_not_found":
+                raise
+            self.dest.call("POST", *address, body={**body, "config": self.config})
 
     def losses(self, gap_to: int) -> list[dict[str, Any]]:
         """Returns the losses of other sites that the source tells in the gap from the position to gap_to."""

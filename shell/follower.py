@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from base.errors import TopicsError
-from shell.printing import Tail, say, say_lost
+from shell.printing import PrintedTail, say, say_lost
 
 
 class Told(msgspec.Struct):
@@ -36,7 +36,7 @@ FINAL = ("unauthorized", "forbidden")
 class Follower:
     """Prints the matching records of several topics, including topics that do not exist yet."""
 
-    def __init__(self, printed: Tail, awaited: Iterable[str], match: Any = None) -> None:
+    def __init__(self, printed: PrintedTail, awaited: Iterable[str], match: Any = None) -> None:
         self.printed, self.match = printed, match
         self.seqs = printed.seqs  # last printed seq of each topic that exists or was deleted
         self.awaited = set(awaited)

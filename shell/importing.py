@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from base.errors import InvalidRequest, TopicsError
-from shell.lines import NULL, NewRecord, Shape, batches, excerpt
+from shell.lines import NULL, LineRecord, Shape, batches, excerpt
 from shell.reading import diff
-from shell.server import Server, ask, path
+from shell.server import CommandServer, ask, path
 from shell.source import Source
 
 CHUNK = 1 << 20
@@ -29,17 +29,17 @@ OF_A_RECORD = ("invalid_request", "record_too_large")  # error codes for an inva
 Skip = Callable[[bytes, str], None]
 
 
-class Append(msgspec.Struct, omit_defaults=True):
+class ImportedAppend(msgspec.Struct, omit_defaults=True):
     """The body of an append."""
 
-    records: list[NewRecord]
+    records: list[LineRecord]
     node: str | None = None
     idempotency_key: str | None = None
     create: bool = True
     expected_head: int | None = None
 
 
-class Appended(msgspec.Struct):
+class ImportAnswer(msgspec.Struct):
     first_seq: int
     last_seq: int
     deduped: bool
@@ -49,7 +49,7 @@ class TakenBack(TopicsError):
     """A crash of the server took back appended records of this run."""
 
 
-class Batch(NamedTuple):
+class ConfirmedAppend(NamedTuple):
     """An append that the server has confirmed."""
 
     first_line: int
@@ -57,14 +57,14 @@ class Batch(NamedTuple):
     last_seq: int
 
 
-APPENDED = msgspec.json.Decoder(Appended)
+APPENDED = msgspec.json.Decoder(ImportAnswer)
 
 
 @dataclass
 class Import:
     """A run with its source, topic and progress."""
 
-    server: Server
+    server: CommandServer
     topic: str
     source: Source
     shape: Shape
@@ -83,7 +83,7 @@ class Import:
         self.appended = 0
         self.known = 0  # lines that an earlier run appended
         self.skipped = 0  # lines that are no records
-        self.batches: deque[Batch] = deque(maxlen=MOST_BATCHES)  # the last ones
+        self.batches: deque[ConfirmedAppend] = deque(maxlen=MOST_BATCHES)  # the last ones
 
     def append_all(self, tick: Callable[[], None]) -> None:
         """Appends the missing lines. Raises TopicsError. The count `appended` is right even after an error."""
@@ -144,7 +144,7 @@ class Import:
             del records[bad]
         self.lines += len(lines)
 
-    def records(self, lines: list[bytes]) -> tuple[list[int], list[NewRecord]]:
+    def records(self, lines: list[bytes]) -> tuple[list[int], list[LineRecord]]:
         """Returns the records of a batch, and the index of each record's line."""
         places, found = [], []
         for place, line in enumerate(lines):
@@ -167,21 +167,21 @@ class Import:
         self.skip(line, message)
         self.skipped += 1
 
-    def send(self, records: list[NewRecord], lines: int) -> bool:
+    def send(self, records: list[LineRecord], lines: int) -> bool:
         """Appends `records`, which come from a batch of `lines` lines. Returns False if the server refuses one of the records
         itself."""
         key = None if self.identity is None else f"{self.run}{self.offset}:{self.digest.hexdigest()[:32]}"
         try:
-            done = self.post(Append(records, self.node, key, self.create))
+            done = self.post(ImportedAppend(records, self.node, key, self.create))
         except TopicsError as error:
             # If the server also refuses a record that is valid, the reason is not in the lines.
-            if error.code not in OF_A_RECORD or self.refusal([NewRecord(NULL)]):
+            if error.code not in OF_A_RECORD or self.refusal([LineRecord(NULL)]):
                 raise
             return False
         # After a gap, other writers have appended between, or records were lost.
         if self.batches and done.first_seq > self.batches[-1].last_seq + 1:
             self.check_kept()
-        self.batches.append(Batch(self.lines + 1, self.lines + lines, done.last_seq))
+        self.batches.append(ConfirmedAppend(self.lines + 1, self.lines + lines, done.last_seq))
         if done.deduped:
             self.known += lines
         else:
@@ -209,7 +209,7 @@ class Import:
             f"{self.source.unit}s again. A topic with durability fsync does not lose acknowledged records"
         )
 
-    def post(self, wanted: Append) -> Appended:
+    def post(self, wanted: ImportedAppend) -> ImportAnswer:
         body = msgspec.json.encode(wanted)
         # With an idempotency key, a request whose answer was lost can be repeated safely.
         again = wanted.idempotency_key is not None
@@ -217,7 +217,7 @@ class Import:
             self.server.send("POST", path("topics", self.topic), {"return_seqs": False}, body, again)
         )
 
-    def refused_record(self, records: list[NewRecord]) -> tuple[int, TopicsError]:
+    def refused_record(self, records: list[LineRecord]) -> tuple[int, TopicsError]:
         """Returns the index of the first refused record and its error, by bisection."""
         # The first `fine` records are valid, and the first `bad` records contain an invalid one.
         fine, bad = 0, len(records)
@@ -228,11 +228,11 @@ class Import:
         assert error is not None, "a record that fails in a batch also fails alone"
         return bad - 1, error
 
-    def refusal(self, records: list[NewRecord]) -> TopicsError | None:
+    def refusal(self, records: list[LineRecord]) -> TopicsError | None:
         """Returns the error of these records, whatever the topic contains, or None. Appends nothing, because no topic has such
         a head."""
         try:
-            self.post(Append(records, self.node, create=False, expected_head=NO_HEAD))
+            self.post(ImportedAppend(records, self.node, create=False, expected_head=NO_HEAD))
         except TopicsError as error:
             return error if error.code in OF_A_RECORD else None
         raise AssertionError(f"a head of {NO_HEAD}")

@@ -23,7 +23,7 @@ ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 A_STRING = msgspec.json.Decoder(str)
 
 
-class NewRecord(msgspec.Struct, omit_defaults=True):
+class LineRecord(msgspec.Struct, omit_defaults=True):
     """A record in the body of an append."""
 
     data: msgspec.Raw
@@ -38,16 +38,16 @@ class Shape:
     encoding: str = "utf-8"
     tag_field: str | None = None
 
-    def record(self, line: bytes) -> NewRecord | None:
+    def record(self, line: bytes) -> LineRecord | None:
         """Returns the record of a line, or None for a blank line between JSON lines. Raises InvalidRequest."""
         if self.raw:
-            return NewRecord(msgspec.Raw(msgspec.json.encode(self.text(line.removesuffix(b"\n")))))
+            return LineRecord(msgspec.Raw(msgspec.json.encode(self.text(line.removesuffix(b"\n")))))
         if not (line := line.strip()):
             return None
         if not line.isascii():
             self.text(line)
         try:
-            return NewRecord(ANY_JSON.decode(line), self.tag(line))
+            return LineRecord(ANY_JSON.decode(line), self.tag(line))
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InvalidRequest(lone_surrogate(line) or str(error)) from error
 

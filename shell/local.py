@@ -9,6 +9,7 @@ from django.db import ProgrammingError
 
 from base.refusal import Refusal
 from groups.api import endpoints as groups_endpoints
+from push.api.webhooks import endpoints as webhooks_endpoints
 from queues.api.urls import endpoints as queues_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from shell import local_stream
@@ -29,7 +30,9 @@ class Local:
     DATABASE_URL."""
 
     def __init__(self) -> None:
-        self.routes = Routes((*topics_endpoints, *groups_endpoints, *queues_endpoints, *routers_endpoints))
+        self.routes = Routes(
+            (*topics_endpoints, *groups_endpoints, *queues_endpoints, *routers_endpoints, *webhooks_endpoints)
+        )
 
     def send(
         self, method: str, path: str, query: Query | None = None, body: bytes | None = None, again: bool = False

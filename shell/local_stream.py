@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -17,7 +16,7 @@ from shell.interrupt import on_ctrl_c
 from shell.printing import LIMIT
 from store.script import run
 from topics.cache import topic_called
-from topics.diff import check_match
+from topics.read.diff import check_match
 from watch.hub import hub
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
@@ -36,10 +35,10 @@ def follow(follower: Follower) -> None:
 
 
 async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> None:
-    async def send(message: dict[str, Any]) -> None:
+    async def send(data: bytes) -> None:
         # asyncio only notes the signal, so a write to a pipe without a reader would never end.
         with on_ctrl_c(signal.default_int_handler):
-            follower.hear(message["body"])
+            follower.hear(data)
 
     match = follower.match if follower.match is None or isinstance(follower.match, str) else tuple(follower.match)
     op, literal = check_match(match)
@@ -48,8 +47,8 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
     # No row in the database, because the session ends with its only stream.
     ours = Stream(hub(), Session("", options, positions, stream=1, exact=True), OPEN, send)
     try:
-        await ours.begin(None)
-        await ours.pump()
+        await ours.begin()
+        await ours.run()
     finally:
         ours.close()
         await hub().close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.flow import Address, End, Failed, Flow
+from shell.flow import Address, Failed, Flow, FlowEnd
 from shell.printing import say
 from shell.server import listed, path
 
@@ -35,7 +35,7 @@ class Mirror:
         """`topics`, `prefixes`: names of topics, and beginnings of names. `once`: end when all records are mirrored."""
         if here.url.rstrip("/") == there.url.rstrip("/"):
             raise Refusal(f"both URLs are {here.url}: use the URLs of two servers")
-        self.here, self.there = End(here), End(there)
+        self.here, self.there = FlowEnd(here), FlowEnd(there)
         self.ways = [(self.here, self.there)] if one_way else [(self.here, self.there), (self.there, self.here)]
         self.topics, self.prefixes, self.once = topics, prefixes, once
         self.flows: dict[str, list[Flow]] = {}
@@ -107,6 +107,8 @@ class Mirror:
             return
         given = {name: value for name, value in config.items() if name not in CONFIG_LEFT_OUT}
         flows = [Flow(topic, source.at, dest.at, given, once=self.once) for _, source, dest in found]
+        if len(flows) == 2:
+            flows[0].back, flows[1].back = flows[1], flows[0]
         for flow in flows:
             flow.begin()
         for flow in flows:
@@ -137,7 +139,7 @@ class Mirror:
                 say(f"{flow.label}: the last position is not stored, and will be found at the dest. {failed}")
 
 
-def config_of(end: End, topic: str) -> dict[str, Any] | None:
+def config_of(end: FlowEnd, topic: str) -> dict[str, Any] | None:
     """Returns the config of a topic, or None if the topic does not exist."""
     try:
         config: dict[str, Any] = end.topic(topic)["config"]

@@ -15,13 +15,13 @@ LIMIT = 1000  # records of one read
 Line = Callable[[msgspec.Raw], bytes]
 
 
-class Shown(msgspec.Struct):
+class PrintedRecord(msgspec.Struct):
     """The part of a record that a line of data needs."""
 
     data: msgspec.Raw
 
 
-DATA = msgspec.json.Decoder(Shown)
+DATA = msgspec.json.Decoder(PrintedRecord)
 
 
 def line_of(whole: bool, shape: Shape) -> Line:
@@ -45,7 +45,7 @@ def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int 
         say(f"{name}: a crash of the server took back the printed records {lost_from} to {gap_from - 1}")
 
 
-class Tail:
+class PrintedTail:
     """Prints several topics, with a heading where the topic changes, like tail(1)."""
 
     def __init__(self, several: bool, line: Line, out: BinaryIO) -> None:

@@ -10,17 +10,17 @@ import msgspec
 
 from base.errors import TopicsError
 from shell.printing import LIMIT, Line, say_lost
-from shell.server import Server, path
+from shell.server import CommandServer, path
 
 
-class Tombstone(msgspec.Struct):
+class ReadTombstone(msgspec.Struct):
     reason: str
     gap_from: int
     gap_to: int
     lost_from: int | None = None
 
 
-class Window(msgspec.Struct):
+class DiffFields(msgspec.Struct):
     """The fields of a diff's answer that are used here."""
 
     records: list[msgspec.Raw]
@@ -28,13 +28,13 @@ class Window(msgspec.Struct):
     head_seq: int
     earliest_seq: int
     caught_up: bool
-    tombstone: Tombstone | None
+    tombstone: ReadTombstone | None
 
 
-WINDOW = msgspec.json.Decoder(Window)
+WINDOW = msgspec.json.Decoder(DiffFields)
 
 
-def diff(server: Server, name: str, from_seq: int = 0, limit: int = 1, match: Any = None) -> Window:
+def diff(server: CommandServer, name: str, from_seq: int = 0, limit: int = 1, match: Any = None) -> DiffFields:
     """Returns the next `limit` records above a seq that match. Raises TopicsError."""
     wanted: dict[str, Any] = {"from_seq": from_seq, "limit": limit, "include_tags": True}
     if match is not None:
@@ -44,8 +44,8 @@ def diff(server: Server, name: str, from_seq: int = 0, limit: int = 1, match: An
 
 
 def windows(
-    server: Server, name: str, from_seq: int, upto: int, floor: int | None = None, match: Any = None
-) -> Iterator[Window]:
+    server: CommandServer, name: str, from_seq: int, upto: int, floor: int | None = None, match: Any = None
+) -> Iterator[DiffFields]:
     """Yields the windows of matches above from_seq up to the head, or until `upto` is reached.
 
     `floor`: the seq below the topic's first record, as the caller found it. A tombstone `recreated` up to `floor` is not printed.
@@ -62,7 +62,7 @@ def windows(
 
 
 def export(
-    server: Server, name: str, from_seq: int, match: Any, line: Line, out: BinaryIO, tick: Callable[[int], None]
+    server: CommandServer, name: str, from_seq: int, match: Any, line: Line, out: BinaryIO, tick: Callable[[int], None]
 ) -> int:
     """Writes all current records above from_seq that match. Returns their number.
 
@@ -82,7 +82,7 @@ def export(
     return written
 
 
-def last(server: Server, name: str, count: int, match: Any = None) -> tuple[deque[msgspec.Raw], int]:
+def last(server: CommandServer, name: str, count: int, match: Any = None) -> tuple[deque[msgspec.Raw], int]:
     """Returns the last `count` records that match, and the seq to continue after. Reads further back if it finds too few."""
     now = diff(server, name)
     earliest, head_seq, reach = now.earliest_seq, now.head_seq, count

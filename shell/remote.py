@@ -24,7 +24,7 @@ RETRIED = (429, 502, 503, 504)
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 
 
-class Refused(TopicsError):
+class RemoteRefusal(TopicsError):
     """A refusal by the server, with the server's message."""
 
     def __init__(self, status: int, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
@@ -90,7 +90,7 @@ class Remote:
         try:
             return self.pool.request(method, url, body=body, headers=headers, retries=retries, **how)
         except urllib3.exceptions.HTTPError as error:
-            raise Refused(503, "not_ready", f"{self.url} does not answer: {reason(error)}") from error
+            raise RemoteRefusal(503, "not_ready", f"{self.url} does not answer: {reason(error)}") from error
 
     def stream(self, path: str, last_id: str | None, silent_seconds: float) -> urllib3.BaseHTTPResponse:
         """Opens a stream of events. Raises Refused. After `silent_seconds` without a byte, reading the stream raises an error."""
@@ -108,14 +108,14 @@ class Remote:
             remote_stream.follow(self, follower)
 
 
-def refused(url: str, status: int, body: bytes) -> Refused:
+def refused(url: str, status: int, body: bytes) -> RemoteRefusal:
     """Returns the error in an answer without success."""
     try:
         error = msgspec.json.decode(body)["error"]
-        return Refused(status, error["code"], error["message"], error.get("detail"))
+        return RemoteRefusal(status, error["code"], error["message"], error.get("detail"))
     except (msgspec.MsgspecError, TypeError, KeyError, AttributeError):
         phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "(unknown status)"
-        return Refused(
+        return RemoteRefusal(
             status, "internal", f"{url} answered {status} {phrase}: check that --url is the address of a topics server"
         )
 

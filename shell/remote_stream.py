@@ -14,7 +14,7 @@ import urllib3
 from base.errors import TopicsError
 from shell.follower import Follower
 from shell.printing import LIMIT, say
-from shell.server import Server, ask, path
+from shell.server import CommandServer, ask, path
 
 HEARTBEAT_MS = 1000  # interval at which a quiet stream gives a chance to look for awaited topics
 SILENT_SECONDS = 15  # a stream without a byte for so long counts as lost
@@ -23,7 +23,7 @@ AWAY = ("not_ready", "shutting_down", "throttled")  # errors after which the cli
 PIECE_BYTES = 64 * 1024
 
 
-class Streaming(Server, Protocol):
+class Streaming(CommandServer, Protocol):
     def stream(self, path: str, last_id: str | None, silent_seconds: float) -> urllib3.BaseHTTPResponse: ...
 
 

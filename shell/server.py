@@ -16,7 +16,7 @@ Query = Mapping[str, str | int | bool]
 MOST_OF_A_PAGE = 1000
 
 
-class Server(Protocol):
+class CommandServer(Protocol):
     def send(
         self, method: str, path: str, query: Query | None = None, body: bytes | None = None, again: bool = False
     ) -> bytes:
@@ -43,7 +43,7 @@ def shown(query: Query | None) -> dict[str, str | int]:
 
 
 def ask(
-    server: Server, method: str, at: str, query: Query | None = None, body: Mapping[str, Any] | None = None
+    server: CommandServer, method: str, at: str, query: Query | None = None, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Sends a call with a JSON body. Returns the decoded answer. Raises TopicsError."""
     sent = None if body is None else msgspec.json.encode(body)
@@ -51,7 +51,7 @@ def ask(
     return answer
 
 
-def listed(server: Server, at: str, field: str, query: Query | None = None) -> Iterator[dict[str, Any]]:
+def listed(server: CommandServer, at: str, field: str, query: Query | None = None) -> Iterator[dict[str, Any]]:
     """Yields the items under `field` from all pages of a list."""
     asked: dict[str, Any] = {**(query or {}), "page_size": MOST_OF_A_PAGE}
     while True:

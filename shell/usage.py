@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from base.units import size
 from store.database import translating
-from topics.usage import report
+from topics.upkeep.usage import report
 
 
 def lines() -> Iterator[str]:

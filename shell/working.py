@@ -21,7 +21,7 @@ import msgspec
 from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.printing import say
-from shell.server import Server, ask, path
+from shell.server import CommandServer, ask, path
 
 TICK_SECONDS = 0.05  # between two looks at the running commands
 IDLE_SECONDS = 0.5  # between two claims of an empty queue
@@ -31,7 +31,7 @@ MOST_TAIL_BYTES = 4_096  # of standard error, in which the last line is found
 MOST_ERROR = 500  # characters of the error that a failed job keeps: at most 2,000 bytes
 
 
-class Claimed(msgspec.Struct):
+class ClaimedJob(msgspec.Struct):
     """The part of a claimed job that a command needs."""
 
     lease_id: str
@@ -41,10 +41,10 @@ class Claimed(msgspec.Struct):
     tag: str = msgspec.field(name="$tag", default="")
 
 
-class Answer(msgspec.Struct):
+class ClaimedJobs(msgspec.Struct):
     """The part of a claim's answer that a worker needs."""
 
-    claimed: list[Claimed]
+    claimed: list[ClaimedJob]
 
 
 class Complaints(threading.Thread):
@@ -69,10 +69,10 @@ class Complaints(threading.Thread):
         return next((line for line in reversed(lines) if line), "")
 
 
-class Running(NamedTuple):
+class RunningJob(NamedTuple):
     """A job, its command, and the standard error of the command."""
 
-    job: Claimed
+    job: ClaimedJob
     process: subprocess.Popen[bytes]
     complaints: Complaints
 
@@ -81,7 +81,15 @@ class Worker:
     """A worker on a queue. Raises Refusal if the topic is no queue, or there is no such program."""
 
     def __init__(
-        self, server: Server, topic: str, node: str, command: Sequence[str], most: int, delay_ms: int, *, once: bool
+        self,
+        server: CommandServer,
+        topic: str,
+        node: str,
+        command: Sequence[str],
+        most: int,
+        delay_ms: int,
+        *,
+        once: bool,
     ) -> None:
         """`most`: commands at once. `delay_ms`: time until a failed job is ready again. `once`: end when the queue is empty."""
         if shutil.which(command[0]) is None:
@@ -92,7 +100,7 @@ class Worker:
         self.server, self.topic, self.node, self.command = server, topic, node, command
         self.most, self.delay_ms, self.once = most, delay_ms, once
         self.lease_ms: int = config["lease_ms"]
-        self.running: list[Running] = []
+        self.running: list[RunningJob] = []
         self.claims_at = self.extends_at = 0.0
         self.is_empty, self.stopped_by = False, 0
 
@@ -138,13 +146,13 @@ class Worker:
             self.extends_at = time.monotonic() + self.lease_ms / 3000
         body = msgspec.json.encode({"node": self.node, "max": self.most - len(self.running)})
         answer = self.server.send("POST", path("topics", self.topic, "claim"), None, body)
-        claimed = msgspec.json.decode(answer, type=Answer).claimed
+        claimed = msgspec.json.decode(answer, type=ClaimedJobs).claimed
         self.is_empty = not claimed
         self.claims_at = time.monotonic() + (IDLE_SECONDS if self.is_empty else 0)
         for job in claimed:
             self.running.append(self.begin(job))
 
-    def begin(self, job: Claimed) -> Running:
+    def begin(self, job: ClaimedJob) -> RunningJob:
         """Starts the command, with the job's JSON as its input."""
         told = {"TOPIC": self.topic, "SEQ": job.seq, "TAG": job.tag, "DELIVERIES": job.deliveries}
         environment = {**os.environ, **{f"TOPICS_JOB_{name}": str(value) for name, value in told.items()}}
@@ -153,9 +161,9 @@ class Worker:
             given.seek(0)
             process = subprocess.Popen(self.command, stdin=given, stderr=subprocess.PIPE, env=environment)
         assert process.stderr is not None
-        return Running(job, process, Complaints(process.stderr))
+        return RunningJob(job, process, Complaints(process.stderr))
 
-    def finish(self, ended: Running) -> None:
+    def finish(self, ended: RunningJob) -> None:
         """Acks a job whose command succeeded, and gives back any other."""
         job, code = ended.job, ended.process.returncode
         if not code:
@@ -176,7 +184,7 @@ class Worker:
             end(each.process)
             self.running.remove(each)
 
-    def settle(self, call: str, jobs: list[Claimed], **fields: Any) -> list[int]:
+    def settle(self, call: str, jobs: list[ClaimedJob], **fields: Any) -> list[int]:
         """Sends an ack, a nack or an extend. Returns the seqs that this worker does not hold any more."""
         body = {
             "node": self.node,

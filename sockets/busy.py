@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from websockets.frames import CloseCode
-from websockets.protocol import Protocol
 
 from http1.deadlines import NEVER
 from http1.server import Server
+from sockets.protocol import FrameProtocol
 from sockets.socket import LINGER_SECONDS, LONGEST_REASON
 
 
@@ -20,7 +20,7 @@ class Busy(asyncio.Protocol):
     server: Server
     transport: asyncio.Transport
 
-    def __init__(self, protocol: Protocol, reason: str) -> None:
+    def __init__(self, protocol: FrameProtocol, reason: str) -> None:
         self.protocol, self.reason, self.deadline = protocol, reason, NEVER
 
     def take_over(self, server: Server, transport: asyncio.Transport, rest: bytes) -> None:
@@ -30,7 +30,7 @@ class Busy(asyncio.Protocol):
         server.enter(self)
         transport.set_protocol(self)
         self.deadline = asyncio.get_running_loop().time() + LINGER_SECONDS
-        self.protocol.fail(CloseCode.TRY_AGAIN_LATER, self.reason[:LONGEST_REASON])
+        self.protocol.close(CloseCode.TRY_AGAIN_LATER, self.reason[:LONGEST_REASON])
         transport.write(b"".join(self.protocol.data_to_send()))
         transport.write_eof()
 

@@ -17,9 +17,9 @@ from queues.api import jobs
 from queues.api.shapes import AckRequest, ClaimRequest, ExtendRequest, NackRequest
 from sockets.frames import RequestId
 from topics.api.records import append_records
+from topics.append.records import Append
 from topics.cache import cached
-from topics.diff import Match, Seq
-from topics.records import Append
+from topics.read.diff import Match, Seq
 from watch.sessions import Selection, Start, Watch
 from wire.endpoint import Endpoint
 from wire.keys import Key
@@ -170,8 +170,6 @@ def read(message: bytes, key: Key) -> Command:
         return Command(given.op, path, given.request_id, body, None, None)
     if body.copy:
         raise InvalidRequest("a socket takes no copy: send it with POST /v0/topics/:topic", field="copy")
-    if body.config is not None:
-        key.check("admin")
     return Command(given.op, path, given.request_id, body, body.topic, kind_of(body))
 
 

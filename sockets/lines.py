@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 
-class Line:
+class CommandLine:
     """Commands that keep their order. The caller calls `ended` at the end of each started command."""
 
     __slots__ = ("is_due", "loop", "running", "waiting")

@@ -16,7 +16,7 @@ from base.errors import InvalidRequest
 from groups.joining import Joined, JoinOptions, join
 from groups.membership import Membership
 from groups.roster import roster
-from groups.share import Share
+from groups.share import SessionShare
 from sockets.frames import RequestId, answer, event, shared_record
 from sockets.sender import Sender
 from watch.hub import Hub
@@ -38,11 +38,11 @@ class SocketMember(Membership):
     def event(self, name: str, **data: Any) -> bytes:
         return event(name, topic=self.topic, **{"group": self.joined.group, **data})
 
-    def record(self, share: Share, records: list[bytes], from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    def record(self, share: SessionShare, records: list[bytes], from_seq: int, to_seq: int, head_seq: int) -> bytes:
         numbers = share.number, share.generation, from_seq, to_seq, head_seq
         return shared_record(self.topic, self.joined.group, *numbers, records)
 
-    def refusal(self, code: str, message: str) -> bytes:
+    def refusal(self, code: str | int, message: str) -> bytes:
         return self.event("error", session=self.joined.session, code=code, message=message)
 
 

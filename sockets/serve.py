@@ -6,28 +6,27 @@ from django.conf import settings
 from websockets.datastructures import Headers
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 from websockets.http11 import Request as Handshake
-from websockets.protocol import Protocol, Side, State
 from websockets.server import ServerProtocol
 
 from base.errors import (
     Forbidden,
     InvalidRequest,
-    MethodNotAllowed,
     NotReady,
     ShuttingDown,
     Throttled,
     UpgradeRequired,
 )
-from http1 import Request, Upgrade, Writer
+from http1 import Request, Upgrade
 from sockets.busy import Busy
 from sockets.command_log import log_of
+from sockets.protocol import FrameProtocol
 from sockets.socket import LONGEST_MESSAGE, Socket
 from watch.api import StreamQuery
 from watch.registry import registry
-from wire import shutdown
-from wire.app import Opening
+from wire import client, shutdown
 from wire.entrance import who_follows
 from wire.parse import parse_query
+from wire.streams import Opening, StreamCall
 
 PATH = "/v0/ws"
 BUSY = (Throttled, NotReady, ShuttingDown)  # the client can try again later
@@ -41,10 +40,9 @@ DEFLATE = ServerPerMessageDeflateFactory(
 )
 
 
-async def open_socket(request: Request, query: bytes, headers: dict[bytes, bytes], writer: Writer) -> None:
+async def open_socket(call: StreamCall) -> None:
     """Answers a handshake. Raises TopicsError for a request that gets no socket."""
-    if request.method != "GET":
-        raise MethodNotAllowed(f"this path does not take {request.method}: open a WebSocket with GET")
+    request, _, query, headers, writer = call
     check_origin(headers)
     streams = registry()
     try:
@@ -61,7 +59,7 @@ async def open_socket(request: Request, query: bytes, headers: dict[bytes, bytes
     try:
         parse_query(query, StreamQuery)
         protocol, answer = shake_hands(request)
-        socket = Socket(streams, key, request.origin, protocol, log_of(request, key))
+        socket = Socket(streams, key, client.origin(request.origin, headers), protocol, log_of(request, key))
         writer.send(Upgrade([*answer, *request.added], socket.take_over))
     except BaseException:
         streams.exit(key)
@@ -84,7 +82,7 @@ def check_origin(headers: dict[bytes, bytes]) -> None:
         )
 
 
-def shake_hands(request: Request) -> tuple[Protocol, list[tuple[bytes, bytes]]]:
+def shake_hands(request: Request) -> tuple[FrameProtocol, list[tuple[bytes, bytes]]]:
     """Returns the protocol of a new socket, and the headers of the answer. Raises UpgradeRequired or InvalidRequest."""
     if not request.is_upgrade:
         raise UpgradeRequired("this path is a WebSocket: connect with a WebSocket client")
@@ -94,7 +92,7 @@ def shake_hands(request: Request) -> tuple[Protocol, list[tuple[bytes, bytes]]]:
     if answer.status_code != 101:
         raise InvalidRequest(f"invalid handshake: {handshake.handshake_exc}")
     # The parser of ServerProtocol would wait for a request, which the HTTP server has read.
-    protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=LONGEST_MESSAGE)
+    protocol = FrameProtocol(LONGEST_MESSAGE)
     protocol.extensions = handshake.extensions
     del answer.headers["date"]  # it is in request.added
     return protocol, [(name.lower().encode(), value.encode()) for name, value in answer.headers.raw_items()]

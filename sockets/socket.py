@@ -16,17 +16,19 @@ from typing import Any, cast
 import msgspec
 from django.conf import settings
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.protocol import Protocol, State
+from websockets.protocol import State
 
 from base.errors import NotFound, Throttled, TopicsError, Unauthorized
 from http1.deadlines import NEVER
+from http1.hang_up import hang_up
 from http1.server import Server
 from sockets import commands, frames
 from sockets.command_log import CommandLog
 from sockets.commands import CALLS, NO_QUERY, Command, Ping
 from sockets.frames import RequestId
-from sockets.lines import Line
+from sockets.lines import CommandLine
 from sockets.memberships import Memberships
+from sockets.protocol import FrameProtocol
 from sockets.subscriptions import Subscriptions
 from sockets.texts import whole_texts
 from watch.outflow import UNSENT_BYTES, outflows
@@ -90,7 +92,7 @@ class Socket(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(
-        self, streams: Registry, key: Key, origin: str, protocol: Protocol, log: CommandLog | None = None
+        self, streams: Registry, key: Key, origin: str, protocol: FrameProtocol, log: CommandLog | None = None
     ) -> None:
         self.streams, self.key, self.origin, self.protocol, self.log = streams, key, origin, protocol, log
         self.loop = streams.hub.loop
@@ -98,7 +100,7 @@ class Socket(asyncio.Protocol):
         self.subscriptions: Subscriptions | None = None  # made with the first subscription
         self.memberships: Memberships | None = None  # made with the first join
         self.inbox: deque[bytes] = deque()
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, CommandLine] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}  # by number. Keeps the tasks from being garbage-collected
         self.command_count = 0  # of the commands that were started: the number of the last task
         self.partial = bytearray()  # the fragments of a message
@@ -115,7 +117,7 @@ class Socket(asyncio.Protocol):
     def take_over(self, server: Server, transport: asyncio.Transport, rest: bytes) -> None:
         """Begins, after the answer to the handshake. `rest`: the bytes that the client has sent behind the handshake."""
         self.server, self.transport, self.is_taken_over = server, transport, True
-        self.streams.streams[self] = None
+        self.streams.streams[self] = self.key
         outflows.add(self)
         server.enter(self)
         transport.set_protocol(self)
@@ -129,29 +131,40 @@ class Socket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.was_pinged = False
+        if self.protocol.has_failed():
+            return
         if self.arrived == 0:
             self.begin_period()
         self.arrived += len(data)
         if self.is_between_frames and self.protocol.state is State.OPEN:
             texts, rest = whole_texts(data, LONGEST_MESSAGE)
             for text in texts:
-                self.take_text(text)
+                if not self.protocol.has_failed():
+                    self.take_text(text)
             data = data[rest:]
-        if data:
-            self.protocol.receive_data(data)
-            for frame in cast(list[Frame], self.protocol.events_received()):
-                self.take(frame)
-            self.flush()
+        if data and not self.protocol.has_failed():
+            self.read(data)
+        self.closing = self.protocol.failure or self.closing
         self.count_partial()
         self.mark()
         self.work()
+
+    def read(self, data: bytes) -> None:
+        """Takes the frames of these bytes, up to the first that it refuses."""
+        self.protocol.receive_data(data)
+        invalid = self.protocol.failure  # behind the frames that it has read
+        for frame in cast(list[Frame], self.protocol.events_received()):
+            self.take(frame)
+            if self.protocol.failure is not invalid:
+                break
+        self.flush()
 
     def mark(self) -> None:
         """Sets the deadline for the next bytes. An incomplete message must arrive as fast as the body of an HTTP request."""
         if self.protocol.state is not State.OPEN:
             return
         limits = self.server.limits
-        if self.is_between_frames:
+        if self.is_between_frames or self.protocol.has_failed():
             self.arrived, self.deadline = 0, self.loop.time() + PING_SECONDS
         elif self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
             self.begin_period()
@@ -164,7 +177,7 @@ class Socket(asyncio.Protocol):
         if self.protocol.state is not State.OPEN:
             return False  # the transport closes
         self.is_half_closed = True
-        self.closing = CloseCode.NORMAL_CLOSURE, "the client has ended its side"
+        self.closing = self.closing or (CloseCode.NORMAL_CLOSURE, "the client has ended its side")
         self.close_if_answered()
         return True
 
@@ -193,6 +206,8 @@ class Socket(asyncio.Protocol):
             self.subscriptions.close()
         if self.memberships is not None:
             self.memberships.close()
+        for task in self.tasks.values():
+            hang_up(task)
         del self.streams.streams[self]
         self.streams.exit(self.key)
 
@@ -217,9 +232,9 @@ class Socket(asyncio.Protocol):
             self.arrived = 0
 
     def take(self, frame: Frame) -> None:
-        """Takes a frame. The library itself answers pings and the close frame, and refuses invalid frames."""
+        """Takes a frame. The protocol itself answers pings and the close frame, and refuses invalid frames."""
         if frame.opcode is Opcode.BINARY:
-            self.close(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
+            self.protocol.fail(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
         elif frame.opcode in (Opcode.TEXT, Opcode.CONT):
             if frame.fin and self.decoder is None:
                 self.take_text(bytes(frame.data))
@@ -241,7 +256,7 @@ class Socket(asyncio.Protocol):
             self.decoder, self.arrived = None, 0
 
     def refuse_text(self) -> None:
-        self.close(CloseCode.INVALID_DATA, "the text is not UTF-8")
+        self.protocol.fail(CloseCode.INVALID_DATA, "the text is not UTF-8")
 
     def count_partial(self) -> None:
         """Counts the bytes of an incomplete message among the bodies of this process. Closes the socket if it has too many."""
@@ -266,6 +281,7 @@ class Socket(asyncio.Protocol):
         elif self.is_paused and not self.is_lost:
             self.is_paused = False
             self.transport.resume_reading()
+        self.close_if_answered()
 
     def pause(self) -> None:
         if not self.is_paused and not self.is_lost:
@@ -294,7 +310,7 @@ class Socket(asyncio.Protocol):
             return
         line = self.lines.get(command.line)
         if line is None:
-            line = self.lines[command.line] = Line(self.loop)
+            line = self.lines[command.line] = CommandLine(self.loop)
         line.add(command.kind, partial(self.start, command, len(message), started))
 
     def start(self, command: Command, size: int, started: float) -> None:
@@ -375,7 +391,8 @@ class Socket(asyncio.Protocol):
                 del self.lines[name]
         if self.inbox:
             self.work()
-        self.close_if_answered()
+        else:
+            self.close_if_answered()
 
     def refuse(self, error: Exception, request_id: RequestId) -> TopicsError:
         """Sends the refusal of a command, and returns it."""
@@ -427,7 +444,7 @@ class Socket(asyncio.Protocol):
     def close(self, code: int, reason: str) -> None:
         """Sends a close frame. Then the socket ends soon, whether the client answers or not."""
         if self.takes_frames:
-            self.protocol.fail(code, reason[:LONGEST_REASON])
+            self.protocol.close(code, reason[:LONGEST_REASON])
             self.flush()
 
     def linger(self) -> None:

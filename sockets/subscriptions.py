@@ -17,9 +17,8 @@ from sockets.frames import TEXT, RequestId, answer, event
 from sockets.sender import Sender
 from watch.api import Watched
 from watch.hub import Hub
-from watch.order import Order
-from watch.position import Position, State
-from watch.reading import Reading
+from watch.position import GONE, LIVE, Position
+from watch.reads import TopicReads
 from watch.resume import FoundTopic, resume
 from watch.sessions import MOST_TOPICS, Watch, clamped_by, look_up
 from wire.keys import Key
@@ -46,9 +45,7 @@ class Subscriptions(Sender):
     def __init__(self, hub: Hub, key: Key, send: Callable[[bytes], None], may_send: Callable[[], bool]) -> None:
         super().__init__(hub, key, send, may_send)
         self.followed: dict[str, Followed] = {}
-        self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
-        self.reading: Reading | None = None
-        self.reading_position: Position | None = None
+        self.reads = TopicReads(hub, self)
 
     # -- Commands -----------------------------------------------------------------------------------------------------
 
@@ -61,7 +58,7 @@ class Subscriptions(Sender):
         for name, start in starts.items():
             self.drop(name)
             view = options.view(name, self.key.prefixes)
-            self.followed[name] = Followed(Position(self.hub, self, name, start, view, now, TEXT), own_nodes)
+            self.followed[name] = Followed(Position(self.hub, name, start, view, now, self.news, TEXT), own_nodes)
         new = [self.followed[name].position for name in starts]
         for position in new:
             position.follow()  # before the look-up, so that no later advance is missed
@@ -83,12 +80,12 @@ class Subscriptions(Sender):
 
     def begin(self, position: Position, topic: FoundTopic | None) -> None:
         position.resume(resume(position.reached, True, None, topic, False), topic)
-        if position.state is State.LIVE:
+        if position.state is LIVE:
             self.send(event("caught_up", topic=position.name, head_seq=position.seq))
-        elif position.state is State.GONE:
-            self.topic_deleted(position)
+        elif position.state is GONE:
+            self.news(position)
         else:
-            self.to_read.add(position)
+            self.reads.add(position)
 
     def drop(self, name: str) -> bool:
         """Follows a topic no longer. Returns whether the socket followed the topic."""
@@ -96,13 +93,13 @@ class Subscriptions(Sender):
         if followed is None:
             return False
         followed.position.close()
-        self.to_read.drop(followed.position)
+        self.reads.drop(followed.position)
         return True
 
     def positions(self) -> dict[str, int]:
         """Returns the seq up to which each topic was sent. Records without a frame count: deleted ones, and the client's own."""
         places = ((name, followed.position) for name, followed in self.followed.items())
-        return {name: position.seq for name, position in places if position.state is not State.GONE}
+        return {name: position.seq for name, position in places if position.state is not GONE}
 
     def close(self) -> None:
         self.is_closed = True
@@ -111,15 +108,16 @@ class Subscriptions(Sender):
 
     # -- Called by the hub, the feeds and the socket ------------------------------------------------------------------
 
-    def read_soon(self, position: Position) -> None:
-        """Queues a read of this topic."""
-        if position.is_readable and self.follows(position):
-            self.to_read.add(position)
+    def news(self, position: Position) -> None:
+        """A topic may have something to read, or was deleted."""
+        if not self.follows(position):
+            return
+        if position.state is GONE:
+            self.reads.drop(position)
+            self.send(position.tell_gone())
+        else:
+            self.reads.add(position)
             self.send_soon()
-
-    def topic_deleted(self, position: Position) -> None:
-        self.to_read.drop(position)
-        self.send(position.tell_gone())
 
     def reading_done(self) -> None:
         self.send_soon()
@@ -128,25 +126,13 @@ class Subscriptions(Sender):
 
     def send_all(self) -> None:
         """Sends batches and asks for readings, until a reading is not done or the client is slow."""
-        while self.may_send() and not self.is_closed:
-            if self.reading is None:
-                if not self.to_read:
-                    return
-                self.ask(self.to_read.take())
-            reading, position = self.reading, self.reading_position
-            if reading is None or position is None or not reading.done:
-                return
-            self.reading = None
-            if self.follows(position) and (batch := position.taken(reading)) is not None:
-                for frame in position.advance(batch.without(self.followed[position.name].own_nodes)):
-                    if frame:
-                        self.send(frame)
-
-    def ask(self, position: Position) -> None:
-        reading = self.hub.feeds.ask(position.name, position.topic_id, position.seq, position.view, position.read_since)
-        self.reading, self.reading_position = reading, position
-        if not reading.done:
-            reading.waiting.append(self)
+        while self.may_send() and not self.is_closed and self.reads.ask():
+            position, batch = self.reads.take()
+            if batch is None:
+                continue
+            for frame in position.advance(batch.without(self.followed[position.name].own_nodes)):
+                if frame:
+                    self.send(frame)
 
     def follows(self, position: Position) -> bool:
         """Returns False for a position that was dropped."""

@@ -16,18 +16,12 @@ import psycopg
 from django.conf import settings
 from psycopg import pq
 
+from base.descriptors import reserve
 from base.slot import Slot
-from store import liveness, serving, timeouts
+from store import liveness, planner, serving, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 from store.database import check_version
 
-# The planner makes one plan, by index, for all batch sizes and all states of the tables.
-SESSION = """
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_bitmapscan = off;
-SET enable_mergejoin = off
-"""
 ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # PostgreSQL cancels a statement after this time
 # Statements that each new connection runs first, before its limits are set, because recovery from a crash may take long.
 on_connect: Slot[str] = Slot()
@@ -35,14 +29,14 @@ on_connect: Slot[str] = Slot()
 GRACE_SECONDS = 1.0
 
 
-class Part(NamedTuple):
+class AnswerPart(NamedTuple):
     """A part of an answer, and its arrival (s)."""
 
     result: pq.abc.PGresult
     at: float
 
 
-class Outcome(NamedTuple):
+class TransactionOutcome(NamedTuple):
     """The outcome of a transaction: the rows of each statement, and the arrival of the last rows (s)."""
 
     rows: list[Rows]
@@ -64,9 +58,9 @@ class Connection:
         self.hangup.register(self.socket, 0)  # poll() always reports POLLERR and POLLHUP
         self.quiet.register(self.socket, select.POLLIN)
         self.prepared: dict[str, bytes] = {}
-        self.parts: list[Part] = []  # parts of the arriving answer
+        self.parts: list[AnswerPart] = []  # parts of the arriving answer
         self.syncs = 0  # ends of transactions that are still to come, in a pipeline
-        self.done: asyncio.Future[list[Part]] | None = None
+        self.done: asyncio.Future[list[AnswerPart]] | None = None
         self.liveness = liveness.here()
         self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # start and limit of the wait for an answer
         self.rests_since = 0.0  # start of the idle time, by the loop's clock (pool.py)
@@ -113,12 +107,14 @@ class Connection:
         *parts, committed = await self.ask(send)
         return [load(part.result) for part in parts], parts[-1].at, committed.at
 
-    async def each(self, transactions: Sequence[Sequence[tuple[str, Arguments]]]) -> list[Outcome | psycopg.Error]:
+    async def each(
+        self, transactions: Sequence[Sequence[tuple[str, Arguments]]]
+    ) -> list[TransactionOutcome | psycopg.Error]:
         """Run several transactions in one round trip. Returns the outcome or the error of each.
 
         Raises psycopg.Error if the connection was lost. Then it is unknown which transactions were committed.
         """
-        outcomes: list[Outcome | psycopg.Error | None] = []
+        outcomes: list[TransactionOutcome | psycopg.Error | None] = []
         prepared: list[list[tuple[bytes, list[bytes | None]]]] = []
         for statements in transactions:
             try:
@@ -149,7 +145,7 @@ class Connection:
             self.prepared[statement] = name
         return name
 
-    async def ask(self, send: Callable[[], None]) -> list[Part]:
+    async def ask(self, send: Callable[[], None]) -> list[AnswerPart]:
         """Call `send` and wait for the server's whole answer, within the limit. Raises psycopg.Error."""
         answer = await self.talk(send)
         if self.pipelining:
@@ -159,7 +155,7 @@ class Connection:
                 raise refused(part.result)
         return answer
 
-    async def talk(self, send: Callable[[], None], syncs: int = 1) -> list[Part]:
+    async def talk(self, send: Callable[[], None], syncs: int = 1) -> list[AnswerPart]:
         """Like ask(), but refusals of the server are parts of the answer. `syncs`: the number of transactions in a pipeline."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
@@ -205,7 +201,7 @@ class Connection:
             while not server.is_busy():
                 result = server.get_result()
                 if result is not None:
-                    self.parts.append(Part(result, time.perf_counter()))
+                    self.parts.append(AnswerPart(result, time.perf_counter()))
                     self.syncs -= result.status == pq.ExecStatus.PIPELINE_SYNC
                     whole = self.pipelining and not self.syncs
                 else:
@@ -250,7 +246,7 @@ class Connection:
         await self.opened.close()
 
 
-def by_transaction(parts: list[Part]) -> Iterator[Outcome | psycopg.Error]:
+def by_transaction(parts: list[AnswerPart]) -> Iterator[TransactionOutcome | psycopg.Error]:
     """Yields the outcome or the error of each transaction of a pipeline."""
     rows: list[Rows] = []
     error: psycopg.Error | None = None
@@ -258,7 +254,7 @@ def by_transaction(parts: list[Part]) -> Iterator[Outcome | psycopg.Error]:
     for part in parts:
         status = part.result.status
         if status == pq.ExecStatus.PIPELINE_SYNC:
-            yield error or Outcome(rows, at)
+            yield error or TransactionOutcome(rows, at)
             rows, error = [], None
         elif status in FINE:
             rows.append(load(part.result))
@@ -279,14 +275,15 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str =
     watched = liveness.here()
     watched.check()
     most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
-    connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
-    connection = Connection(await watched.answered(connecting, most))
+    with reserve.room():
+        connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
+        connection = Connection(await watched.answered(connecting, most))
     try:
         check_version(connection.server.server_version)
         await connection.run(on_connect.value)
         if serving.process.holds:
             await connection.run(serving.HOLD)
-        await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")
+        await connection.run(f"{planner.SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")
     except BaseException:
         connection.end()
         raise

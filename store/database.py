@@ -15,6 +15,8 @@ import psycopg
 from django.db import connection
 from psycopg import pq
 
+from base.depth import too_deep
+from base.descriptors import reserve
 from base.errors import InvalidRequest, NotReady, Outdated, StorageFull, TopicsError
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 
@@ -46,7 +48,7 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(cause, UNMIGRATED):
         return NotReady(lacking(str(cause).splitlines()[0]))
     if isinstance(cause, psycopg.errors.StatementTooComplex):
-        return InvalidRequest("the JSON is nested too deeply")
+        return too_deep("the JSON")
     if isinstance(cause, REFUSED):
         return InvalidRequest(f"PostgreSQL refused a value: {str(cause).splitlines()[0]}")
     if isinstance(cause, psycopg.errors.SerializationFailure):
@@ -113,7 +115,9 @@ def prepared(statement: str, arguments: Arguments) -> Rows:
         if not connection.health_check_done:
             mend()
             connection.health_check_done = True  # Django's check is a query, which takes as long as our statement
-        connection.ensure_connection()
+        if connection.connection is None:
+            with reserve.room(2):  # for the connection, and for the duplicate of its socket (threads.py)
+                connection.ensure_connection()
         with connection.wrap_database_errors:
             return run(connection.connection, statement, arguments)
 

@@ -1,6 +1,6 @@
 """Checks the free space of the disk before a write.
 
-Only the embedded servers report a full disk beforehand (topics_project/embedded/servers.py). An external PostgreSQL refuses
+Only the embedded servers report a full disk beforehand (embedded/servers.py). An external PostgreSQL refuses
 writes when its disk is full (database.py).
 """
 
@@ -14,6 +14,7 @@ from django.conf import settings
 from base.errors import StorageFull
 from base.locks import is_locked
 
+FULL = "the disk is full: delete data, or make the disk larger"
 LOOK_SECONDS = 0.05  # between two checks, because a check makes three system calls, too many for each append
 
 
@@ -38,7 +39,7 @@ class Disk:
     def check(self) -> None:
         """Raises StorageFull if the disk is full."""
         if self.full():
-            raise StorageFull("the disk is full: delete data, or make the disk larger")
+            raise StorageFull(FULL)
 
 
 process = Disk()

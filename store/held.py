@@ -27,7 +27,7 @@ HELD_SECONDS = 1.0
 PLACES = 2  # held locks that steps wait for at once, so that the waits cannot take every connection
 
 
-class Turn(NamedTuple):
+class StepTurn(NamedTuple):
     """A connection for the current step of a line, and the limit of a statement's wait for a lock (ms; 0: no limit)."""
 
     connection: Connection
@@ -88,7 +88,7 @@ class HeldLocks:
                 self.lines.pop(lock, None)
 
     @asynccontextmanager
-    async def aside(self, lock: Hashable) -> AsyncIterator[Turn]:
+    async def aside(self, lock: Hashable) -> AsyncIterator[StepTurn]:
         """Waits for our turn, and yields it with a connection that no other step uses. Raises NotReady."""
         async with AsyncExitStack() as stack:
             deadline = await stack.enter_async_context(self.turn(lock))
@@ -97,7 +97,7 @@ class HeldLocks:
                 stack.callback(self.places.release)
             connection = await self.connections.take()
             stack.callback(self.connections.give_back, connection)
-            yield Turn(connection, 0 if deadline == inf else max(1, int((deadline - self.loop.time()) * 1000)))
+            yield StepTurn(connection, 0 if deadline == inf else max(1, int((deadline - self.loop.time()) * 1000)))
 
 
 async def before(deadline: float, done: Awaitable[object]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import psycopg
 from django.db import connections
 
+from base.descriptors import reserve
 from base.per_loop import PerLoop
 from base.slot import Slot
 
@@ -73,7 +74,7 @@ class Liveness:
 
         When the wait is given up, this cancels the future, calls `hang_up` and raises psycopg.OperationalError.
         """
-        waiting = Answer(future, most, hang_up)
+        waiting = AnswerWait(future, most, hang_up)
         self.enter(waiting)
         try:
             return await future
@@ -112,18 +113,19 @@ class Liveness:
         error from its own connection.
         """
         began = self.loop.time()
-        connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**parameters()))
-        try:
-            for _ in range(PROBE_TICKS):
-                await asyncio.wait((connecting,), timeout=TICK_SECONDS)
-                if connecting.done():
-                    self.tell(connecting.exception())
-                    return
-            if not self.away and self.heard < began:  # no answer came meanwhile
-                self.lose()
-        finally:
-            connecting.cancel()
-            connecting.add_done_callback(discard)
+        with reserve.room():
+            connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**parameters()))
+            try:
+                for _ in range(PROBE_TICKS):
+                    await asyncio.wait((connecting,), timeout=TICK_SECONDS)
+                    if connecting.done():
+                        self.tell(connecting.exception())
+                        return
+                if not self.away and self.heard < began:  # no answer came meanwhile
+                    self.lose()
+            finally:
+                connecting.cancel()
+                connecting.add_done_callback(discard)
 
     def tell(self, error: BaseException | None) -> None:
         """Note the result of a probe. `error`: the refusal, or None for a connection."""
@@ -147,7 +149,7 @@ class Liveness:
         when_away.value()
 
 
-class Answer:
+class AnswerWait:
     """A wait for the result of a future."""
 
     def __init__(self, future: asyncio.Future[Any], most: float, hang_up: Callable[[], None] | None) -> None:

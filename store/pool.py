@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Places:
-    """So many places, given in the order of asking. Like asyncio.Semaphore, with fewer calls: each statement takes a place."""
+    """Lets `most` statements run at once, in the order in which they asked. Like asyncio.Semaphore, with fewer calls."""
 
     def __init__(self, most: int) -> None:
         self.free = most

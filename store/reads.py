@@ -21,7 +21,7 @@ from store.pool import Pool
 MOST = 32  # reads of one round trip: the first of them is answered together with the last
 
 
-class Waiting(NamedTuple):
+class SharedRead(NamedTuple):
     """A read, and a future for each client that asks for it. A client that disconnects cancels only its own future."""
 
     read: tuple[str, Arguments]
@@ -35,7 +35,7 @@ class Reads:
         self.loop = asyncio.get_running_loop()
         self.readers = Pool(connections)
         self.idle = connections
-        self.waiting: dict[Hashable, Waiting] = {}  # in order of arrival
+        self.waiting: dict[Hashable, SharedRead] = {}  # in order of arrival
         self.tasks: set[asyncio.Task[None]] = set()
 
     def execute(self, sql: str, arguments: Arguments) -> asyncio.Future[Rows]:
@@ -49,7 +49,7 @@ class Reads:
         if known is not None:
             known.done.append(done)
         else:
-            self.waiting[read] = Waiting((sql, arguments), [done])
+            self.waiting[read] = SharedRead((sql, arguments), [done])
         self.serve()
         return done
 
@@ -79,7 +79,7 @@ class Reads:
             elif wanted:
                 await self.together(wanted)
 
-    async def alone(self, each: Waiting) -> None:
+    async def alone(self, each: SharedRead) -> None:
         try:
             tell(each, await self.readers.execute(*each.read))
         except Exception as error:
@@ -87,7 +87,7 @@ class Reads:
                 if not done.done():
                     done.set_exception(error)
 
-    async def together(self, batch: Sequence[Waiting]) -> None:
+    async def together(self, batch: Sequence[SharedRead]) -> None:
         async def work(connection: Connection) -> list[Rows]:
             return (await connection.together([each.read for each in batch]))[0]
 
@@ -112,7 +112,7 @@ class Reads:
         await self.readers.close()
 
 
-def tell(each: Waiting, rows: Rows) -> None:
+def tell(each: SharedRead, rows: Rows) -> None:
     for done in each.done:
         if not done.done():  # else its client has gone
             done.set_result(rows)

@@ -84,14 +84,14 @@ class Threads:
         """Returns the result of the work. Raises psycopg.OperationalError if PostgreSQL is away or MOST_SECONDS are over."""
         watched = liveness.here()
         watched.check()
-        job = Job(work)
+        job = ThreadJob(work)
         future = watched.loop.run_in_executor(self.pool, job.run, *arguments)
         return await watched.answered(future, MOST_SECONDS, job.give_up)
 
     def do(self, work: Callable[[], object]) -> None:
         """Wait for work, from another thread. `work` raises nothing. After close() the work is not done."""
         with contextlib.suppress(RuntimeError, CancelledError):
-            self.pool.submit(Job(work).run).result()
+            self.pool.submit(ThreadJob(work).run).result()
 
     def submit(self, work: Callable[..., object], *arguments: Any) -> None:
         """Starts the work in a thread, without a wait for its result."""
@@ -101,7 +101,7 @@ class Threads:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Job(Generic[T]):
+class ThreadJob(Generic[T]):
     """One piece of work, and its thread."""
 
     def __init__(self, work: Callable[..., T]) -> None:

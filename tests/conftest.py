@@ -4,6 +4,7 @@ its test database on them), and whole instances, as `make run` starts them, for 
 
 import contextlib
 import filecmp
+import gc
 import os
 import shutil
 import signal
@@ -13,8 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
 import django
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection
@@ -22,12 +25,16 @@ from django.test import TransactionTestCase
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+import embedded
 from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, choose_ports, in_memory, newest, start
-from topics_project import embedded
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts a background job with SIGINT ignored, and all processes of the job inherit that. But tests send SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The machine may be busy: how long an example takes says nothing, and a fixture may serve all examples of a test.
+hypothesis.settings.register_profile("topics", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile("topics")
 
 # `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
 # files of the pipeline, which share a Spark: each start of Spark and its first queries take 20 s of a core.
@@ -39,86 +46,92 @@ DEEP = (
     "pipeline",
     "push/test_overview.py",  # before others leave subscribers in trouble: the overview names only some
     "push",
-    "project/test_run.py",
-    "docs/test_printed.py",
     "console/test_browser.py",
-    "docs/test_backup.py",
-    "watch/test_trouble.py",
-    "project/test_embedded.py",
-    "gateway/test_contract.py",
-    "mirrors/test_mirror.py",
-    "console/test_sizes.py",
     "project/test_backups.py",
-    "gateway/test_migrate_router.py",
-    "groups/test_model.py",
-    "project/test_frozen.py",
-    "deploy/test_manifests.py",
-    "api/test_generated_clients.py",
-    "api/test_generated_client.py",
-    "console/test_gateways.py",
-    "sockets/test_subscribe.py",
-    "gateway/test_kills.py",
-    "project/test_beat.py",
-    "sockets/test_ends.py",
-    "shell/test_following.py",
     "gateway/test_failover_router.py",
-    "docs/test_newcomer.py",
-    "gateway/test_duplicate_router.py",
-    "api/test_schema.py",
-    "console/test_heartbeat.py",
+    "kafka",
+    "console/test_growth.py",
+    "docs/test_printed.py",
+    "docs/test_backup.py",
     "api/test_faults.py",
-    "project/test_logins.py",
-    "deploy/test_wheel.py",
-    "watch/test_keys.py",
-    "sockets/test_browser.py",
-    "api/test_strangers.py",
-    "docs/test_outbox.py",
     "console/test_docs_page.py",
-    "crash",
+    "gateway/test_contract.py",
+    "docs/test_newcomer.py",
+    "watch/test_trouble.py",
+    "clients",
+    "gateway/test_duplicate_router.py",
+    "shell/test_following.py",
+    "project/test_run.py",
+    "deploy/test_manifests.py",
+    "console/test_gateways.py",
+    "deploy/test_wheel.py",
+    "console/test_sizes.py",
+    "gateway/test_migrate_router.py",
+    "door/test_demo.py",
     "gateway/test_demo.py",
-    "api/test_browsable.py",
-    "routers/test_crowd.py",
-    "shell/test_completion.py",
-    "shell/test_examples.py",
-    "shell/test_process.py",
-    "shell/test_elsewhere.py",
-    "shell/test_resume.py",
+    "crash",
+    "mirrors/test_mirror.py",
+    "api/test_generated_clients.py",
+    "log/test_plans.py",
+    "console/test_heartbeat.py",
+    "api/test_schema.py",
+    "gateway/test_kills.py",
+    "project",
+    "sockets/test_browser.py",
+    "outbox/test_relay.py",
     "console/test_policy.py",
-    "console/test_away.py",
+    "shell/test_examples.py",
+    "groups/test_model.py",
+    "watch/test_tail.py",
+    "api/test_browsable.py",
+    "groups/test_plans.py",
+    "shell/test_process.py",
     "watch/test_browser.py",
-    "watch/test_expiry.py",
-    "watch/test_sharing.py",
-    "watch/test_resume.py",
-    "watch/test_cors.py",
+    "routers/test_crowd.py",
     "store/test_idle.py",
-    "store/test_most_connections.py",
-    "api/test_timeouts.py",
-    "api/test_held_topic.py",
-    "api/test_request_log.py",
-    "api/test_long_poll.py",
-    "api/test_limits.py",
+    "log/test_idle.py",
     "api/test_way_out.py",
+    "shell/test_resume.py",
+    "migrations",
+    "shell/test_completion.py",
+    "store/test_most_connections.py",
+    "gateway",
+    "queues/test_plans.py",
+    "shell/test_elsewhere.py",
+    "sockets/test_subscribe.py",
+    "api/test_timeouts.py",
+    "docs/test_mirror.py",
+    "docs/test_names.py",
+    "deploy",
+    "docs/test_sql.py",
+    "watch/test_resume.py",
+    "docs/test_site.py",
+    "console/test_away.py",
+    "outbox/test_order.py",
+    "watch/test_expiry.py",
+    "api/test_held_topic.py",
+    "routers/test_plans.py",
+    "docs/test_outbox.py",
+    "api/test_long_poll.py",
+    "queues/test_jobs.py",
+    "api/test_generated_client.py",
+    "sockets/test_ends.py",
+    "watch/test_keys.py",
+    "api/test_strangers.py",
+    "watch/test_sharing.py",
+    "watch/test_cors.py",
+    "api/test_request_log.py",
+    "api/test_limits.py",
     "queues/test_work.py",
     "sockets/test_log.py",
+    "door/test_own_schema.py",
     "docs/test_consumer.py",
-    "docs/test_mirror.py",
-    "docs/test_site.py",
-    "deploy",
-    "log/test_plans.py",
     "log/test_concurrency.py",
     "log/test_held.py",
-    "routers/test_plans.py",
-    "queues/test_plans.py",
-    "queues/test_jobs.py",
     "queues/test_redrive.py",
     "groups/test_metrics.py",
     "shell/test_work.py",
-    "watch/test_tail.py",
-    "docs/test_names.py",
     "fuzz",
-    "migrations",
-    "project",
-    "gateway",
 )
 assert all((ROOT / "tests" / name).exists() for name in DEEP)
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
@@ -133,6 +146,8 @@ def pytest_configure(config: pytest.Config) -> None:
     run, and starts nothing; each of the others starts servers of its own in there. So does a test run inside a test.
     """
     keep_bytecode()
+    # All that a process loads stays. With Python's default, collections would walk through it again and again.
+    gc.set_threshold(50_000, 20, 20)
     if RUN_FOLDER not in os.environ:
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-", dir=in_memory())
         _session.callback(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
@@ -222,6 +237,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: depth(item.path))
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Iterator[None]:
+    """A report travels to the process that hands the tests out. What cannot travel, such as half a pair of surrogates in a failed
+    test, would end the whole run without a word about the test."""
+    return sendable((yield))
+
+
+def sendable(part: Any) -> Any:
+    if isinstance(part, str):
+        return part.encode(errors="backslashreplace").decode()
+    if isinstance(part, dict):
+        return {sendable(key): sendable(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return (list if isinstance(part, list) else tuple)(map(sendable, part))
+    return part if part is None or type(part) in (bool, int, float) else repr(part)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Instance]:
     """A whole running instance for everybody to share: use names of your own in it. No keys."""
@@ -247,7 +283,7 @@ def clone(tmp_path: Path) -> Path:
     (made / ".venv").mkdir()
     for name in ("bin", "lib", "pyvenv.cfg"):
         (made / ".venv" / name).symlink_to(Path(sys.prefix) / name)
-    for name in ("venv.stamp", "run.stamp"):
+    for name in ("venv.stamp", "run.stamp", "shop.stamp"):
         (made / ".venv" / name).touch()
     copy_compiled(made)
     return made

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from tests.scripts import look_up, put_topic
 from topics.cache import forget_all
@@ -28,11 +28,15 @@ TABLES = (
     "topics_topichead",
     "topics_topic",
     "topics_lasthead",
+    "topics_expiry",
     "topics_idempotencykey",
     "queues_lease_logged",
     "queues_lease_unlogged",
     "queues_queue_logged",
     "queues_queue_unlogged",
+    "groups_group",
+    "groups_member",
+    "groups_share",
 )
 
 COUNTERS = """
@@ -69,7 +73,8 @@ SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::tex
 """
 ANALYZE = "ANALYZE " + ", ".join(TABLES)
 EMPTY = """
-TRUNCATE topics_record, topics_span, topics_topichead, topics_topic, topics_lasthead, topics_auditentry, topics_idempotencykey
+TRUNCATE topics_record, topics_span, topics_topichead, topics_total, topics_topic, topics_lasthead, topics_auditentry,
+         topics_expiry, topics_clockstep, topics_idempotencykey, queues_lease, queues_queue
  CASCADE
 """
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
@@ -120,7 +125,8 @@ def counted() -> dict[str, tuple[int, int, int]]:
 def check(most: int, work: Callable[[], Any], *, pages: int | None = None, whole: bool = False) -> None:
     """It touches no more rows and pages than that, and goes by index unless it is about `whole` tables.
 
-    An index scan can pass many entries and return few rows. That shows in `pages`: by default six for each row, and 50.
+    An index scan can pass many entries and return few rows. That shows in `pages`: by default six for each row, and 50. For whole
+    tables there is no default.
     """
     before = counted()
     work()
@@ -128,7 +134,22 @@ def check(most: int, work: Callable[[], Any], *, pages: int | None = None, whole
     scans, rows, read = (sum(figures) for figures in zip(*after.values(), strict=True))
     told = f"scans, rows and pages: {after}"
     assert rows <= most, told
-    assert whole or (scans == 0 and read <= (6 * most + 50 if pages is None else pages)), told
+    assert whole or scans == 0, told
+    assert read <= pages if pages is not None else whole or read <= 6 * most + 50, told
+
+
+def check_planned(
+    most: int, work: Callable[[], Any], *, given: str = "", pages: int | None = None, whole: bool = False
+) -> None:
+    """Checks it with plans for these values, as a connection begins, and with plans for all values, as it ends up.
+
+    `given` is what is changed before. Both are rolled back.
+    """
+    for plans in ("force_custom_plan", "force_generic_plan"):
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL plan_cache_mode = {plans}; {given}")
+            check(most, work, pages=pages, whole=whole)
+            transaction.set_rollback(True)
 
 
 def make(name: str, fill: str = "", **arguments: Any) -> int:
@@ -156,7 +177,7 @@ def make_others(each: int = 5) -> None:
 
 
 def believing(*statistics: str) -> pytest.MarkDecorator:
-    """Run a test with a planner that believes each of these; `topics` is the module's fixture, made by believed()."""
+    """Run a test with a planner that believes each of these, in a module that imports the fixtures `topics` and `rolled_back`."""
     return pytest.mark.parametrize("topics", statistics, indirect=True, scope="module")
 
 
@@ -167,7 +188,12 @@ def believed(statistics: str, fill: Callable[[], dict[str, int]]) -> Iterator[di
     with connection.cursor() as cursor:
         cursor.execute(AUTOVACUUM.replace("{}", "SET (autovacuum_enabled = false)"))
         cursor.execute(EMPTY)  # what tests before left in the files of tables and indexes counts with the planner, too
-        cursor.execute(FORGET, [list(TABLES)])
+        if (
+            connection.pg_version >= 180_000
+        ):  # older ones have no statistics in a first test, and others can only be replaced
+            cursor.execute(FORGET, [list(TABLES)])
+        elif statistics == "of emptied tables":
+            pytest.skip("before version 18, statistics cannot be set")
         if statistics == "of one record a topic":
             make_others(each=1)
             cursor.execute(SPANS_OF_OTHERS)
@@ -189,3 +215,15 @@ def believed(statistics: str, fill: Callable[[], dict[str, int]]) -> Iterator[di
         cursor.execute(AUTOVACUUM.replace("{}", "RESET (autovacuum_enabled)"))
         cursor.execute(EMPTY)
     forget_all()
+
+
+@pytest.fixture(scope="module")
+def topics(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, int]]:
+    """The ids that `fill` of the module returns. The planner believes what the parameter says. Tests change and roll back."""
+    with django_db_blocker.unblock(), believed(request.param, request.module.fill) as ids:
+        yield ids
+
+
+@pytest.fixture
+def rolled_back(topics: dict[str, int], db: None) -> None:
+    """The module's rows first, then the test's transaction."""

@@ -53,7 +53,7 @@ CONTEXT.set_forkserver_preload(
         "http1.server",
         "tests.preloaded",
         "topics_project.__main__",
-        "topics_project.embedded",
+        "embedded",
     ]
 )
 

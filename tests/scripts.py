@@ -8,23 +8,24 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import routers.advance
 import routers.routers
-import topics.append
+import topics.append.appending
+import topics.append.copies
 import topics.audit
 import topics.cache
 import topics.config
-import topics.copying
-import topics.cursors
-import topics.delete
-import topics.diff
-import topics.lineage
+import topics.cursors.named
+import topics.delete.records
+import topics.delete.topic
+import topics.read.diff
+import topics.read.lineage
 import watch.sessions
 from routers.models import Router
 from routers.routers import RouterConfig
 from store.script import Script, run
 from topics.cache import CachedTopic
 from topics.config import Config
-from topics.diff import Diff, Window
 from topics.models import Topic
+from topics.read.diff import Diff, Window
 from wire.keys import OPEN, Key
 
 P, T = ParamSpec("P"), TypeVar("T")
@@ -38,16 +39,16 @@ def ran(script: Callable[P, Script[T]]) -> Callable[P, T]:
     return call
 
 
-append = ran(topics.append.append)
-record = ran(topics.lineage.record)
-delete_records = ran(topics.delete.delete_records)
-delete_seqs = ran(topics.delete.delete_seqs)
-copy = ran(topics.copying.copy)
-delete_topic = ran(topics.delete.delete_topic)
-move = ran(topics.cursors.move)
-cursor = ran(topics.cursors.cursor)
-page_of_cursors = ran(topics.cursors.page_of_cursors)
-delete_cursor = ran(topics.cursors.delete_cursor)
+append = ran(topics.append.appending.append)
+record = ran(topics.read.lineage.record)
+delete_records = ran(topics.delete.records.delete_records)
+delete_seqs = ran(topics.delete.records.delete_seqs)
+copy = ran(topics.append.copies.copy)
+delete_topic = ran(topics.delete.topic.delete_topic)
+move = ran(topics.cursors.named.move)
+cursor = ran(topics.cursors.named.cursor)
+page_of_cursors = ran(topics.cursors.named.page_of_cursors)
+delete_cursor = ran(topics.cursors.named.delete_cursor)
 known = ran(topics.cache.topic_called)
 set_paused = ran(routers.routers.set_paused)
 delete_router = ran(routers.routers.delete_router)
@@ -63,7 +64,7 @@ def look_up(name: str) -> CachedTopic:
 
 
 def diff(name: str, wanted: Diff, now: int) -> Window:
-    return run(topics.diff.diff(name, wanted, lambda: now))
+    return run(topics.read.diff.diff(name, wanted, lambda: now))
 
 
 def put_topic(name: str, config: Config, now: int) -> tuple[Topic, bool]:

@@ -1,0 +1,1 @@
+"""The log: topics, their records and cursors."""

@@ -13,13 +13,13 @@ import msgspec
 from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
-from base.errors import Incompatible, InvalidRequest
+from base.errors import DeadLetterCycle, Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, atomically
 from topics import audit, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, cached, forget_known, keep, lock_of
-from topics.heads import OUTDATE
+from topics.heads import BACKLOG, OUTDATE
 from topics.hooks import hooks
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
@@ -77,7 +77,8 @@ class Config(Request):
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
     """For queues: the most deliveries of a job. Then it moves to `dead_letter`. 0: no limit. `0` for a new topic."""
     dead_letter: str | UnsetType | None = UNSET
-    """For queues: the topic that gets the jobs after `max_deliveries`. Null: they come back. `null` for a new topic."""
+    """For queues: the topic that gets the jobs after `max_deliveries`, created if absent. Null: they come back. 409
+    `dead_letter_cycle` if letters would come back to the queue. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
     """For queues. True: leases survive a crash of PostgreSQL. False: all jobs are then ready again. `false` for a new topic."""
     unique_tags: bool | UnsetType = UNSET
@@ -86,8 +87,9 @@ class Config(Request):
     sealed: bool | UnsetType = UNSET
     """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
-    def check_names(self, key: Key) -> None:
-        """Raises Forbidden if `dead_letter` is outside the key's prefixes."""
+    def check_key(self, key: Key) -> None:
+        """Raises Forbidden if the key may not give a topic this config, whichever call brings it."""
+        key.check("admin")
         if isinstance(self.dead_letter, str):
             key.check_name(self.dead_letter)
 
@@ -301,9 +303,10 @@ def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTo
 
 
 def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
-    """Raises Throttled or InvalidRequest if no new topic with these columns is allowed."""
+    """Raises Throttled, InvalidRequest or DeadLetterCycle if no new topic with these columns is allowed."""
     check_topic_name(name)
     check_queue_fields(name, fields.get("type", Topic.Type.LOG), fields)
+    yield from check_dead_letters(name, fields)
     hooks.value.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
     yield from limits.check_topics(name)
 
@@ -337,6 +340,29 @@ def check_queue_fields(name: str, type: str, fields: dict[str, Any]) -> None:
             raise InvalidRequest("dead_letter is the queue itself: name another topic", field="dead_letter")
 
 
+# The way of a queue's dead letters, by the unique index on names. UNION ends at a cycle that an older version let in.
+DEAD_LETTERS = """
+WITH RECURSIVE way (hop, name) AS (
+    SELECT 1, %(dead_letter)s::text COLLATE "C"
+    UNION
+    SELECT way.hop + 1, topic.dead_letter FROM way JOIN topics_topic topic USING (name)
+     WHERE topic.dead_letter IS NOT NULL AND way.name <> %(name)s AND way.hop < 100
+)
+SELECT name FROM way ORDER BY hop
+"""
+
+
+def check_dead_letters(name: str, fields: dict[str, Any]) -> Script[None]:
+    """Raises DeadLetterCycle if dead letters of the queue would come back to it, because no job would ever end there.
+
+    Two calls at the same time can each set half of a cycle. Jobs then go round until one of both is changed.
+    """
+    if fields.get("dead_letter") is not None:
+        way = [hop for (hop,) in (yield Statement(DEAD_LETTERS, {"name": name, "dead_letter": fields["dead_letter"]}))]
+        if name in way:
+            raise DeadLetterCycle([name, *way[: way.index(name) + 1]])
+
+
 def configured(fields: dict[str, Any]) -> WholeConfig:
     """Returns the config of a new topic with these columns."""
     return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
@@ -349,17 +375,27 @@ LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %
 SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = ANY (%s)"
 SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
 EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
-EVICT = "SELECT topic_evict(%s, %s, %s)"
+EVICT = "SELECT topic_evict(%s, %s, %s, %s, 0, 0)"
+# Expiry looks at the topic in its next round (upkeep/retention.py), and notes when its records expire.
+LOOK = "INSERT INTO topics_expiry (topic_id, due_ts) VALUES (%s, 0) ON CONFLICT (topic_id) DO UPDATE SET due_ts = 0"
+# One step of many, if a shorter ttl or a lower cap takes much of a topic with holes. The subquery locks the head first.
+SHRINK = """
+SELECT coalesce(nullif(topic_expire(topic_id, expired_ts), 0),
+                CASE WHEN discard = 'old' THEN topic_evict(topic_id, cap_records, cap_bytes, expired_ts, 0, 0) END)
+  FROM (SELECT topic_id, cap_records, cap_bytes, discard, CASE WHEN ttl_ms > 0 THEN %s - ttl_ms END AS expired_ts
+          FROM topics_topichead JOIN topics_topic ON id = topic_id
+         WHERE name = %s FOR UPDATE OF topics_topichead) locked
+"""
 
 
-class Put(NamedTuple):
+class TopicPut(NamedTuple):
     """The topic's config after a PUT, and whether the PUT created the topic."""
 
     config: WholeConfig
     created: bool
 
 
-def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Script[Put]:
+def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Script[TopicPut]:
     """Creates the topic, or changes the fields that differ.
 
     Raises Incompatible, InvalidRequest or Throttled, and then changes nothing. Raises TopicNotFound if the topic is absent
@@ -372,15 +408,26 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
     while True:
         known = cached(name)
         if may_create and known is None and (yield from create_topic(name, fields, now, noted=True)):
-            return Put(configured(fields), True)
+            return TopicPut(configured(fields), True)
+        if known is not None and known.ttl_ms and fields.get("ttl_ms", known.ttl_ms) != known.ttl_ms:
+            backlog = Statement(BACKLOG, {"id": known.id, "expired_ts": known.expired_ts(now)}, quick=True)
+            while (yield backlog) and (yield from atomically(shrink(name, now), lock_of(name))):
+                pass
         after = yield from atomically(change_once(name, fields, now), lock_of(name))
         forget_known(known)
         if after is not None:
-            return Put(after, False)
+            while (yield from atomically(shrink(name, now), lock_of(name))):
+                pass
+            return TopicPut(after, False)
         if not create:
             raise absent(name)
         if not may_create:
             check_queue_fields(name, Topic.Type.LOG, fields)
+
+
+def shrink(name: str, now: int) -> Script[bool]:
+    """Removes some of the records that have expired, or that exceed the topic's caps. Returns whether there were any."""
+    return any(removed for (removed,) in (yield Statement(SHRINK, (now, name))))
 
 
 def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:
@@ -412,15 +459,20 @@ def change_topic(
     check_queue_fields(name, before.type, fields)
     if not changed:
         return before
+    yield from check_dead_letters(name, changed)
     yield Statement(SEAL if changed.get("sealed") else OUTDATE, ([topic_id],))
-    # Expire first by the old ttl: a longer ttl must not bring expired records back, and a cap must not count them.
-    yield Statement(EXPIRE, (now, topic_id))
+    # Expire first by the old ttl: a longer ttl must not bring expired records back.
+    while any(expired for (expired,) in (yield Statement(EXPIRE, (now, topic_id)))):
+        pass
     columns = {column: getattr(before, column) for column in COLUMNS} | changed
     yield Statement(SAVE, {**columns, "id": topic_id})
+    if "ttl_ms" in changed:
+        yield Statement(LOOK, (topic_id,))
     after = whole(columns)
     hooks.value.check_config(name, after.discard, after.sealed)
     yield from audit.note_difference("topic", name, as_dict(before), as_dict(after))
     yield Statement(EXPIRE, (now, topic_id))
     if after.discard == Topic.Discard.OLD:
-        yield Statement(EVICT, (topic_id, after.cap_records, after.cap_bytes))
+        expired_ts = now - after.ttl_ms if after.ttl_ms else None
+        yield Statement(EVICT, (topic_id, after.cap_records, after.cap_bytes, expired_ts))
     return after

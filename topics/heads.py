@@ -1,8 +1,10 @@
 """Statements on heads and topics, for the log and for other packages: look-ups, locks, and new versions.
 
 The order of the locks is in docs/concurrency.md: topics, cursors, heads. Statements of other packages that only read, and join
-their own tables, use the views `topic_heads` and `topic_cursors` (sql/tables/).
+their own tables, use the views `topic_heads` and `topic_cursors` (sql/views/).
 """
+
+MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
 
 HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s LIMIT 1"
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
@@ -28,6 +30,12 @@ LOCK_HEADS = """
 SELECT FROM (SELECT DISTINCT id FROM unnest(%s::bigint[]) id ORDER BY id) wanted
  CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = id LIMIT 1 FOR UPDATE) head
 """
+# Does the same and returns the versions. With SKIP LOCKED it leaves out the heads that other transactions hold.
+LOCK_VERSIONS = """
+SELECT head.* FROM (SELECT DISTINCT id FROM unnest(%s::bigint[]) id ORDER BY id) wanted
+ CROSS JOIN LATERAL (SELECT topic_id, version FROM topics_topichead WHERE topic_id = id LIMIT 1 FOR UPDATE) head
+"""
+LOCK_FREE_VERSIONS = LOCK_VERSIONS.replace("FOR UPDATE", "FOR UPDATE SKIP LOCKED")
 
 # Locks the heads, too. After the commit, a statement with an old version finds no row, and its caller looks the topic up again
 # (cache.py).
@@ -35,6 +43,14 @@ OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = AN
 OUTDATE_NAMED = (
     "UPDATE topics_topichead SET version = version + 1 FROM topics_topic t WHERE t.id = topic_id AND t.name = %s"
 )
+
+# Whether the topic has holes and more than a step of expired records. Without a lock, so the figures can be old.
+BACKLOG = """
+SELECT FROM topics_topichead
+ WHERE topic_id = %(id)s AND holes_seq - floor_seq > topic_step()
+   AND topic_seq_at(topic_id, floor_seq, floor_seq + topic_step(), %(expired_ts)s) > floor_seq + topic_step()
+ LIMIT 1
+"""
 
 # The number of seqs that were lost before a reader saw them: spans without a home. The caller adds a condition for the topic.
 LOST = "SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM topics_span WHERE home_id IS NULL"
@@ -54,7 +70,7 @@ SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floo
  WHERE topic_id = %(topic_id)s
 """
 # Raises an error if a topic has no head, or a record above its head. The end of a restore has no search_path
-# (topics_project/backups.py).
+# (topics_project/operations/backups.py).
 HEADS_FIT = """
 DO $$ BEGIN IF EXISTS (
     SELECT FROM {schema}.topics_topic t LEFT JOIN {schema}.topics_topichead h ON h.topic_id = t.id

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from base.errors import Throttled
 from store.script import Script, Statement
-from topics.totals import BYTES, TOPICS
+from topics.read.totals import BYTES, TOPICS
 from wire import limits, metrics
 
 FRESH_SECONDS = 1.0
@@ -49,8 +49,8 @@ class Granted:
         return self.full and now < self.until
 
     def lend(self, now: float) -> None:
-        """Called when a count starts. Other calls would count the same until it ends. So other calls are refused as before,
-        or take another share on credit."""
+        """Called when a count starts. Other calls would repeat the count until it ends, so they are refused as before, or take
+        another share in advance."""
         self.left, self.until = self.share, now + FRESH_SECONDS
 
     def renew(self, room: int, now: float) -> None:
@@ -92,5 +92,9 @@ def check_total_bytes(more: int) -> Script[None]:
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]
     if _total[1] + more > most:
         metrics.throttled("total_bytes")
-        message = f"the topics hold {_total[1]} of at most {most} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
-        raise Throttled(message, limit="total_bytes", max=most, retry_after=limits.LATER)
+        raise too_many_bytes(_total[1])
+
+
+def too_many_bytes(total: float) -> Throttled:
+    message = f"the topics hold {total} of at most {MOST_TOTAL_BYTES} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
+    return Throttled(message, limit="total_bytes", max=MOST_TOTAL_BYTES, retry_after=limits.LATER)

@@ -5,21 +5,34 @@ from __future__ import annotations
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from store.script import Script, Statement
+from topics.read.totals import TOTALS
 from wire.keys import Key
 
 MOST_CURSORS = 1000  # the cursors with the largest lags
 
-STORED = """
-SELECT count(*), coalesce(sum(head.count), 0), coalesce(sum(head.bytes), 0)
-  FROM topics_topic t JOIN topics_topichead head ON head.topic_id = t.id
- WHERE %(prefixes)s::text[] IS NULL OR t.name ^@ ANY (%(prefixes)s)
+# The topics of a key with prefixes, by a range of the unique index for each prefix. No character of a name sorts behind "~".
+SEEN = """
+SELECT DISTINCT t.id FROM unnest(%(prefixes)s::text[]) prefix JOIN topics_topic t ON t.name >= prefix AND t.name < prefix || '~'
 """
+# A key without prefixes gets TOTALS.
+STORED = f"""
+SELECT count(*), coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM topics_topichead WHERE topic_id = ANY (ARRAY({SEEN}))
+"""
+# Reads the heads of the topics with cursors in the order of the index, so neighbours share a page, and then the names of the
+# topics that it returns. For a join, PostgreSQL can look up row after row, or read the rows of all topics.
 LAGS = """
-SELECT t.name, c.kind, c.name, head.head_seq - c.seq
-  FROM topics_cursor c JOIN topics_topic t ON t.id = c.topic_id JOIN topics_topichead head ON head.topic_id = c.topic_id
- WHERE %(prefixes)s::text[] IS NULL OR t.name ^@ ANY (%(prefixes)s)
- ORDER BY head.head_seq - c.seq DESC, c.id LIMIT %(most)s
+WITH cursors AS MATERIALIZED (SELECT id, topic_id, kind, name, seq FROM topics_cursor {of}),
+heads AS MATERIALIZED (
+    SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (ARRAY(SELECT DISTINCT topic_id FROM cursors))),
+lags AS MATERIALIZED (
+    SELECT c.id, c.topic_id, c.kind, c.name, heads.head_seq - c.seq AS lag
+      FROM cursors c JOIN heads USING (topic_id) ORDER BY lag DESC, c.id LIMIT %(most)s),
+names AS MATERIALIZED (
+    SELECT id, name FROM topics_topic WHERE id = ANY (ARRAY(SELECT DISTINCT topic_id FROM lags)))
+SELECT names.name, lags.kind, lags.name, lags.lag FROM lags JOIN names ON names.id = lags.topic_id
+ ORDER BY lags.lag DESC, lags.id
 """
+ALL_LAGS, SEEN_LAGS = LAGS.format(of=""), LAGS.format(of=f"WHERE topic_id = ANY (ARRAY({SEEN}))")
 
 
 def collect(key: Key) -> Script[list[Metric]]:
@@ -28,17 +41,23 @@ def collect(key: Key) -> Script[list[Metric]]:
 
 
 def stored(key: Key) -> Script[list[Metric]]:
-    ((topics, records, bytes),) = yield Statement(STORED, {"prefixes": list(key.prefixes) or None})
+    sums = Statement(STORED, {"prefixes": list(key.prefixes)}) if key.prefixes else Statement(TOTALS)
+    ((topics, records, bytes),) = yield sums
     return [
-        GaugeMetricFamily("topics_topics", "Topics", value=topics),
-        GaugeMetricFamily("topics_records", "Records held", value=float(records)),
-        GaugeMetricFamily("topics_bytes", "Payload bytes held", value=float(bytes)),
+        GaugeMetricFamily("topics_topics", "Topics, exact at the scrape", value=topics),
+        GaugeMetricFamily("topics_records", "Live records, exact at the scrape", value=float(records)),
+        GaugeMetricFamily(
+            "topics_bytes", "Bytes of `data` and `meta` of live records, exact at the scrape", value=float(bytes)
+        ),
     ]
 
 
 def cursor_lags(key: Key) -> Script[Metric]:
-    lags = GaugeMetricFamily("topics_cursor_lag_records", "Head minus cursor", labels=("topic", "kind", "cursor"))
-    rows = yield Statement(LAGS, {"prefixes": list(key.prefixes) or None, "most": MOST_CURSORS})
+    lags = GaugeMetricFamily(
+        "topics_cursor_lag_records", "Lag of the 1,000 cursors that lag most", labels=("topic", "kind", "cursor")
+    )
+    statement = SEEN_LAGS if key.prefixes else ALL_LAGS
+    rows = yield Statement(statement, {"prefixes": list(key.prefixes), "most": MOST_CURSORS})
     most: dict[tuple[str, str, str], int] = {}  # hidden names of a topic all have the same label
     for topic, kind, name, lag in rows:
         labels = (topic, kind, name if kind == "named" else key.shown(name))

@@ -63,6 +63,19 @@ class Topic(models.Model):
     unique_tags = models.BooleanField(default=False, db_default=False)
     created_ts = models.BigIntegerField()
 
+    class Meta:
+        indexes = [
+            # Finds the queues among all topics, in order of name. With the other columns, a look at all queues reads no topic.
+            models.Index(
+                fields=["name"],
+                include=["id", "dead_letter"],
+                name="topics_topic_queues",
+                condition=models.Q(type="queue"),
+            ),
+            # Finds the windows that any topic has.
+            models.Index(fields=["idempotency_window_ms"], name="topics_topic_windows"),
+        ]
+
     def __str__(self) -> str:
         return self.name
 
@@ -91,6 +104,7 @@ class TopicHead(models.Model):
     ttl_lost_seq = models.BigIntegerField(default=0)
     restart_lost_seq = models.BigIntegerField(default=0)
     source_lost_seq = models.BigIntegerField(default=0)
+    capture_lost_seq = models.BigIntegerField(default=0, db_default=0)
     holes_seq = models.BigIntegerField(default=0)
     count = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
@@ -106,6 +120,34 @@ class TopicHead(models.Model):
     derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
     # A router into the topic is on a cycle: a hidden span must keep its record from coming back.
     keeps_evidence = models.BooleanField(default=False, db_default=False)
+    # Reclaim has examined the rows up to here, and found no marked row above. -1: a delete has marked rows since.
+    reclaimed_seq = models.BigIntegerField(default=0, db_default=0)
+    # What topics_total holds of this topic (sql/functions/topic_totals.sql). counted_seq is -1 for a topic that it does not hold.
+    counted_seq = models.BigIntegerField(default=-1, db_default=-1)
+    counted_count = models.BigIntegerField(default=0, db_default=0)
+    counted_bytes = models.BigIntegerField(default=0, db_default=0)
+    # Whether background work may be left for the topic (sql/functions/unsettled_heads.sql). It keeps its value while a topic is
+    # written, so the index on it leaves appends HOT. Each statement that changes what it depends on sets it. A generated column
+    # would cost an append a tenth of its rate, because PostgreSQL parses its expression again in each statement.
+    unsettled = models.BooleanField(default=True, db_default=True)
+
+    class Meta:
+        indexes = [
+            # Finds the topics with background work.
+            models.Index(fields=["topic"], name="topics_head_unsettled", condition=models.Q(unsettled=True)),
+        ]
+
+
+class Total(models.Model):
+    """A summand of the number of topics, of their records and of their bytes (sql/functions/topic_totals.sql).
+
+    Each step of counting adds a row, so no two transactions wait for one row. The background merges the rows.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    topics = models.BigIntegerField()
+    records = models.BigIntegerField()
+    bytes = models.BigIntegerField()
 
 
 class ClockStep(models.Model):
@@ -119,6 +161,20 @@ class ClockStep(models.Model):
     upto_seq = models.BigIntegerField()
     ts = models.BigIntegerField()
     until_ts = models.BigIntegerField()
+
+
+class Expiry(models.Model):
+    """When the oldest record of a topic with a TTL expires, or a time before.
+
+    Each topic with a TTL and records has a row, or its head is unsettled (topics/upkeep/unsettled.py). So the background finds
+    what is due by index, and an append writes nothing here.
+    """
+
+    topic_id = models.BigIntegerField(primary_key=True)
+    due_ts = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["due_ts"], name="topics_expiry_due")]
 
 
 class CrashLoss(models.Model):
@@ -213,7 +269,7 @@ class DeletedTopic(models.Model):
 class LastHead(models.Model):
     """The head of the last topic with a name.
 
-    Written when this topic is deleted (delete.py), and read when the next topic with the name is created
+    Written when this topic is deleted (delete/topic.py), and read when the next topic with the name is created
     (sql/functions/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
     """
 
@@ -232,7 +288,7 @@ class Reclaim(models.Model):
 
 
 class Cursor(models.Model):
-    """The position of a reader in a topic: a router, a named consumer, a subscription or a job of the pipeline.
+    """The position of a reader in a topic: a router, a named consumer, a subscription, a job of the pipeline or a webhook.
 
     Lag is the topic's head minus `seq`, computed at each call. The row is narrow, and an update of it is HOT.
     """
@@ -242,6 +298,7 @@ class Cursor(models.Model):
         ROUTER = "router"
         SUBSCRIPTION = "subscription"
         PIPELINE = "pipeline"
+        WEBHOOK = "webhook"
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="cursors", db_index=False)
@@ -262,7 +319,7 @@ class Cursor(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The seqs of the first append with this key, and a digest of its records (records.py).
+    """The seqs of the first append with this key, and a digest of its records (append/records.py).
 
     The digest is null for an append from before digests existed. For such a key, any records count as the same.
     """
@@ -314,6 +371,7 @@ class ApiKey(models.Model):
     write = models.BooleanField(default=False)
     commit = models.BooleanField(default=False, db_default=False)
     delete_scope = models.BooleanField("delete", default=False)
+    webhooks = models.BooleanField(default=False, db_default=False)
     admin = models.BooleanField(default=False)
     prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")
     created_ts = models.BigIntegerField()

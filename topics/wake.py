@@ -18,6 +18,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
 from base.slot import Slot
+from topics.append.written import Written
 from topics.cache import CachedTopic, reached
 
 log = logging.getLogger(__name__)
@@ -26,11 +27,12 @@ CHANNEL = "events_channel"  # the channel of django-eventstream's Redis listener
 MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":"%s"}'
 STARTED = secrets.token_hex(8)  # the same in all forks of a process
 PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is sent at once, a busy one at most 200 times a second
-UNHEARD_SECONDS = 0.05  # after a round without a listener: a process whose first stream starts now gets the next
+# After a round that reached no new process. The next round reaches a process with a first stream or a lost hint.
+UNHEARD_SECONDS = 0.05
 READER_SECONDS = 0.002  # before a worker is asked: a client that reads its own write advances the dest itself
 RETRY_SECONDS = 1.0  # after Redis failed
 
-Listener = Callable[[int, int], None]  # topic id, head seq; called in the thread that appended
+Listener = Callable[[int, int, Written | None], None]  # topic id, head seq; called in the thread that appended
 # Gets moved topics with routers. Returns the topics that a worker already handles: the worker looks at them again by
 # itself. Called in the sender's thread, with the sender's connection to Redis.
 RoutedHook = Callable[["redis.Redis", set[int]], set[int]]
@@ -56,10 +58,13 @@ class Wake:
     sender first clears both, then takes the entries. An announcing thread first adds its entry, then sets the events. So a
     wake-up in between can be sent twice, but is never left behind. If Redis does not accept a wake-up, the wake-up is lost.
     Readers look by themselves within a second.
+
+    `listeners` is replaced as a whole, because threads go through it. Beside each listener is a function that returns how many
+    processes that listen to Redis have the wake-ups of this process from the listener.
     """
 
     def __init__(self) -> None:
-        self.listeners: list[Listener] = []
+        self.listeners: dict[Listener, Callable[[], int]] = {}
         self.lock = threading.Lock()
         self.heads: dict[int, int] = {}
         self.routed: set[int] = set()
@@ -69,16 +74,20 @@ class Wake:
         self.starting = threading.Lock()
         self.thread: threading.Thread | None = None
 
-    def listen(self, listener: Listener) -> None:
-        self.listeners.append(listener)
+    def listen(self, listener: Listener, told: Callable[[], int] = int) -> None:
+        """`told` returns how many processes that listen to Redis the listener tells, this process included. `int` returns 0."""
+        self.listeners = {**self.listeners, listener: told}
 
     def leave(self, listener: Listener) -> None:
-        self.listeners.remove(listener)
+        self.listeners = {other: told for other, told in self.listeners.items() if other != listener}
 
-    def announce(self, topic_id: int, head_seq: int, routed: bool) -> None:
-        """Announces that a topic's head moved. The caller has committed. `routed`: whether the topic has routers."""
+    def announce(self, topic_id: int, head_seq: int, routed: bool, written: Written | None = None) -> None:
+        """Announces that a topic's head moved. The caller has committed. `routed`: whether the topic has routers.
+
+        `written`: the records that moved the head, for listeners that then need not read them.
+        """
         for listener in self.listeners:
-            listener(topic_id, head_seq)
+            listener(topic_id, head_seq, written)
         with self.lock:
             # If two threads announce a topic, the thread with the first commit can get here last. A head that seems to fall
             # is harmless: a reader looks for itself, or already knows the higher head.
@@ -125,21 +134,24 @@ class Wake:
         return heads, routed
 
     def send(self, client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
-        """Sends to the other processes, then to the routers. Returns whether any process listens."""
+        """Sends to the other processes, then to the routers. Returns whether any process heard of them only now.
+
+        While a process begins or ends to listen, the answer can be wrong. Then a process of another machine waits for 50 ms once.
+        """
         # One message for all topics: a command per topic would take the interpreter away from the appends.
         message = MESSAGE % (" ".join(f"{id} {head}" for id, head in heads.items()), sender())
         heard: int = client.execute_command("PUBLISH", CHANNEL, message)
         if routed:
             time.sleep(READER_SECONDS)
             self.busy = on_routed.value(client, routed)
-        return heard > 0
+        return heard > sum(told() for told in self.listeners.values())
 
 
 process = Wake()
 listen, leave, announce = process.listen, process.leave, process.announce
 
 
-def moved(topic: CachedTopic, head_seq: int) -> None:
+def moved(topic: CachedTopic, head_seq: int, written: Written | None = None) -> None:
     """Announces that a topic's head moved, and remembers the head's era. The caller has committed."""
     reached(topic, head_seq)
-    announce(topic.id, head_seq, topic.routed)
+    announce(topic.id, head_seq, topic.routed, written)

@@ -47,7 +47,7 @@ def main() -> None:
         if shell.is_called(arguments):  # shell commands start servers and Django only if no other server is given
             shell.run(arguments)
             return
-        from topics_project import embedded
+        import embedded
 
         with embedded.environment():
             from django.core.management import execute_from_command_line

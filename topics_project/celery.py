@@ -13,6 +13,8 @@ from celery.signals import (
     worker_init,
     worker_process_init,
     worker_process_shutdown,
+    worker_ready,
+    worker_shutting_down,
 )
 from django.conf import settings
 from django.db import close_old_connections
@@ -28,13 +30,13 @@ app.autodiscover_tasks()
 app.set_default()  # the default app of all threads; otherwise other threads would publish to a wrong broker
 
 
-class Owner:
+class PoolOwner:
     """The worker that owns this pool process."""
 
     pid: int | None = None
 
 
-owner = Owner()
+owner = PoolOwner()
 
 
 if settings.TOPICS_LOG == "json":
@@ -80,6 +82,16 @@ def limit_connections(**_: Any) -> None:
     timeouts.serve("worker", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
 
 
+@worker_ready.connect
+def relay(sender: Any, **_: Any) -> None:
+    """Starts the relay of a worker, after the pool has its processes: a thread does not come along into a fork."""
+    from outbox import relay  # Django is set up by now
+
+    if not str(sender.hostname).startswith("push-"):
+        worker_shutting_down.connect(lambda **_: relay.process.stop(), weak=False)
+        relay.process.start()
+
+
 @worker_process_init.connect
 def trace(**_: Any) -> None:
     tracing.load()
@@ -99,6 +111,6 @@ def follow_parent(**_: Any) -> None:
 
 @beat_init.connect
 def end_between_ticks(sender: Service, **_: Any) -> None:
-    """Replaces Celery's signal handlers, which close everything at any point of a tick (beat.py)."""
+    """Replaces Celery's signal handlers, which close everything at any point of a tick (operations/beat.py)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, sender.scheduler.end)

@@ -10,6 +10,7 @@ Durable event topics, routers and push delivery over HTTP.
 
 The examples run in the order of this page. The first examples create the topic `example-orders` and append to it. No example
 deletes it. The examples of queues need a queue: `PUT /v0/topics/example-jobs` with `{"type": "queue"}`.
+State is written into a sealed topic: `PUT /v0/topics/example-copy` with `{"sealed": true}`.
 
 Read next:
 
@@ -19,12 +20,20 @@ Read next:
 - [/docs/guarantees.md](/docs/guarantees.md): the guarantees
 - [/docs/push.md](/docs/push.md): the push bus, at the root of this port
 """
+ABOUT_STREAMS = """\
+The streams and the WebSocket of topics. The calls of HTTP are in the OpenAPI document, `/v0/schema`.
+
+A stream is a GET with `Accept: text/event-stream`. Its messages are server-sent events, and `name` is the field `event`. A
+refusal is an HTTP status with the body of every refusal. The pages `/docs/watch.md`, `/docs/groups.md`, `/docs/queues.md` and
+`/docs/websocket.md` explain the order of messages, and how to continue after a cut.
+"""
 TAGS = {
     "topics": "A topic is a named log of records.",
     "records": "Append, read and delete records.",
     "cursors": "A cursor stores the position of a reader. The server computes its lag.",
     "queues": "Workers claim the records of a queue as jobs, and ack the jobs that are done.",
     "routers": "A router forwards the records of one topic to another.",
+    "webhooks": "A webhook sends the records of topics to a URL, in signed calls.",
     "watch": "Follow topics over one stream of server-sent events.",
     "groups": "The members of a group share the records of a topic.",
     "mirrors": "A mirror copies the records of a topic between servers.",
@@ -52,6 +61,11 @@ NAMES: dict[str, dict[str, Any]] = {
         "schema": {"type": "string", "pattern": NAME},
         "example": "nightly",
     },
+    "webhook": {
+        "description": "The webhook's name, with the same characters as a topic's name.",
+        "schema": {"type": "string", "pattern": NAME},
+        "example": "example-shop",
+    },
     "router": {
         "description": "The router's name, with the same characters as a topic's name, and `>`.",
         "schema": {"type": "string", "pattern": NAME.replace("_:-", "_:>-")},
@@ -61,6 +75,14 @@ NAMES: dict[str, dict[str, Any]] = {
         "description": "The record's `$seq`, from 1.",
         "schema": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 2**63 - 1},
         "example": 1,
+    },
+    "kind": {
+        "description": "The kind of state.",
+        "schema": {
+            "type": "string",
+            "enum": ["keys", "groups", "sites", "writes", "leases", "queue", "done", "schedules"],
+        },
+        "example": "keys",
     },
     "wid": {
         "description": "The session's id from `POST /v0/watch`. /v0/docs fills in the last id that it received.",

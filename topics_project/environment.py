@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import environ
 
+from base import flag as flags
 from base.refusal import Refusal
 from base.secret import secret
 
@@ -21,9 +22,15 @@ DEFAULTS: dict[str, Any] = {}
 BOUNDS: dict[str, tuple[int, int]] = {}  # bounds of numbers, inclusive
 SECRETS: set[str] = set()  # settings that a NAME_FILE can also give
 # Variables for code that runs before the settings (embedded/folder.py, embedded/programs.py), for the supervisor's children, or
-# for commands (shell/command.py).
+# for commands (shell/command.py, shell/calls/mirror.py). A shell that has them also starts other commands. `topics work` sets
+# those of a job for the command that does it (shell/working.py).
 ELSEWHERE = frozenset(
-    ("TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS", "TOPICS_SUPERVISED", "TOPICS_URL", "TOPICS_KEY")
+    f"TOPICS_{name}"
+    for name in (
+        *("DATA", "POSTGRESQL", "REDIS", "SUPERVISED"),
+        *("URL", "KEY", *(f"MIRROR_{name}" for name in ("URL", "TOPICS", "PREFIX", "HERE", "THERE", "KEY"))),
+        *(f"JOB_{name}" for name in ("TOPIC", "SEQ", "TAG", "DELIVERIES")),
+    )
 )
 # Kubernetes sets these variables in every container beside a service with the name topics.
 SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
@@ -64,10 +71,7 @@ def number(name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
 
 def flag(name: str, default: bool) -> bool:
     DEFAULTS[name] = default
-    given = os.environ.get(name, "").strip().lower()
-    if given not in {"", "0", "1", "true", "false", "yes", "no", "on", "off"}:
-        raise Refusal(f"Invalid {name}={given}: expected 1 or 0.")
-    return bool(_env.bool(name)) if given else default
+    return flags.flag(name, default)
 
 
 def is_origin(value: str) -> bool:

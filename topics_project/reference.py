@@ -40,7 +40,7 @@ COMPUTED = {
 NOTES = {
     "Timeouts of PostgreSQL": "After a timeout a request gets 503. `0`, if a row allows it: no limit.",
     "Sizes of requests and reads": (
-        "Change a size if your clients need more. More than a size is 400, unless the row says otherwise."
+        "Change a size if your clients need more. A request above one of these sizes gets 400, unless the row says otherwise."
     ),
     "Caps": (
         "Above a cap a request gets 429, unless the row says otherwise. `0`, if a row allows it: no limit. Change a cap if your "
@@ -80,9 +80,9 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_API_KEYS": (
             "",
-            "API keys as a list of `secret:scopes` or `secret:scopes:prefixes`. `+` joins the scopes `read`, `write`, `delete`, "
-            "`admin`, a vertical bar joins prefixes. Beyond loopback a secret needs 16 characters",
-            "you want the [first key](guides/secure.md#the-first-key) before the admin is up",
+            "API keys as a list of `secret:scopes` or `secret:scopes:prefixes`. `+` joins the scopes `read`, `write`, `commit`, "
+            "`delete`, `webhooks`, `admin`, a vertical bar joins prefixes. Beyond loopback a secret needs 16 characters",
+            "you want the [first key](security.md#the-first-key) before the admin is up",
         ),
         "TOPICS_INSECURE": ("", "`1`: listen beyond loopback without keys", "the network itself is trusted"),
         "TOPICS_ADMIN_PASSWORD": (
@@ -192,9 +192,10 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Sizes of requests and reads": {
         "TOPICS_MAX_BODY_BYTES": (
             "bytes",
-            "Body of a request, also unzipped. Larger: 413. Calls without a key: 64 KiB",
+            "Body of an append, a copy, a handover of a mirror or an event, also unzipped. Larger: 413",
             "",
         ),
+        "TOPICS_MAX_CALL_BYTES": ("bytes", "Body of any other call, also unzipped. Calls without a key: 64 KiB", ""),
         "TOPICS_MAX_RECORDS_PER_APPEND": ("", "Records of one append", ""),
         "TOPICS_MAX_RECORD_BYTES": ("bytes", "`data` and `meta` of one record", ""),
         "TOPICS_MAX_META_BYTES": ("bytes", "`meta` of one record", ""),
@@ -221,7 +222,18 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_MAX_SCHEDULES": ("", "Schedules of queues", ""),
         "TOPICS_MAX_GROUPS": ("", "Consumer groups. Each has up to 1024 rows of shares", ""),
-        "TOPICS_MAX_WATCH_SESSIONS": ("", "Watch sessions. A session without a stream makes room first", ""),
+        "TOPICS_MAX_GROUPS_PER_KEY": ("", "Consumer groups that one key created", ""),
+        "TOPICS_GROUP_DAYS": (
+            "days",
+            "Age at which a consumer group without members and commits is deleted. Only days on which a worker process ran count."
+            " 0: never",
+            "",
+        ),
+        "TOPICS_MAX_WATCH_SESSIONS": (
+            "",
+            "Watch sessions. At the cap, the oldest sessions without a live stream make room",
+            "",
+        ),
         "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": ("", "Watch sessions of one key", ""),
         "TOPICS_MAX_STREAMS": ("", "Open streams", ""),
         "TOPICS_MAX_STREAMS_PER_KEY": ("", "Open streams of one key", ""),
@@ -238,6 +250,12 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_MAX_IN_FLIGHT_PER_KEY": ("", "Simultaneous requests of one key in each web process", ""),
         "TOPICS_MAX_BODIES_BYTES": ("bytes", "Bodies of simultaneous requests in each web process", ""),
+        "TOPICS_LARGE_BODIES_RATE": (
+            "bytes/s",
+            "Bodies above 64 KiB in each web process, also unzipped. Keys with such bodies share the rate, and above it their"
+            " bodies wait, up to 30 s. Raise it for imports on a large machine",
+            "",
+        ),
         "TOPICS_MAX_STALLED_BYTES": (
             "bytes",
             "Unread bytes of streams in a web process. Above, the process cuts the streams that stalled longest",
@@ -273,7 +291,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_BUS_DURABILITY": (
             "`disk`, `fsync`",
-            "[Durability](guides/durability.md) of published events",
+            "[Durability](guarantees.md#durability) of published events",
             "no acknowledged event may be lost",
         ),
         "FORCE_SSL": ("flag", "`1`: plain requests for the bus get 308 to `https://`", "TLS in front is missing"),
@@ -292,6 +310,11 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "ms",
             "[Pause](push.md#health) after a failure at 0 health points",
             "failing callbacks need longer pauses",
+        ),
+        "ROUTEMASTER_MIN_BACKOFF_MS": (
+            "ms",
+            "Shortest [pause](push.md#health) after a failure, at most `MAX_BACKOFF_MS`",
+            "a failing callback may be called more often",
         ),
         "ROUTEMASTER_CONNECT_TIMEOUT": ("s", "Longest wait for a connection to a callback", "callbacks are far away"),
         "ROUTEMASTER_TIMEOUT": ("s", "Longest wait for a callback's status and headers", "callbacks work for longer"),
@@ -317,7 +340,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "PUSH_KEEP_DAYS": ("days", "Time for which delivered events can be delivered again", "you redeliver later"),
         "ROUTEMASTER_REDIS_MAX_MEM": (
             "bytes",
-            "Queued events of all subscribers, in PostgreSQL, for [autodrop](guides/push.md#autodrop). `0`: no limit",
+            "Queued events of all subscribers, in PostgreSQL, for [autodrop](push.md#autodrop). `0`: no limit",
             "queues are larger",
         ),
         "ROUTEMASTER_REDIS_MIN_FREE": (
@@ -381,6 +404,11 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "Addresses of [gateways](gateway.md), at most 32: `http://10.0.0.1:4100`. The console's graph shows them",
             "you run gateways",
         ),
+        "TOPICS_SIGNALS_TOPIC": (
+            "name of a topic",
+            "This topic gets a record for each [problem](guides/monitoring.md#problems-in-a-chat-or-a-pager) that begins or ends",
+            "a chat or a pager must know",
+        ),
     },
     "Spark": {
         "SPARK_MASTER": ("Spark URL", "Spark master of the pipeline's jobs", "you have a cluster"),
@@ -409,7 +437,7 @@ Commands also read [`TOPICS_URL` and `TOPICS_KEY`](cli.md#which-server).
 |---|---|
 | a `disk` append is flushed (three times PostgreSQL's `wal_writer_delay`) | 0.6 s |
 | a changed or revoked key counts in every process | 1 s |
-| the sweep finds routers and deliveries that missed a wake-up | 1 s |
+| the sweep finds routers and deliveries that missed a wake-up | 1 s; after a change of a router 60 s |
 | a router tries a full dest again | up to 5 s |
 | a process writes its heartbeat | 2 s |
 | a process without a heartbeat counts as stopped | 15 s |

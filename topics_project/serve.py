@@ -13,16 +13,17 @@ from django.core.wsgi import get_wsgi_application
 
 views = get_wsgi_application()
 
+from base.neighbours import Neighbours  # noqa: E402
 from base.tracing import tracing  # noqa: E402
-from console import heartbeat  # noqa: E402
-from console.streams import stream_at  # noqa: E402
-from http1 import Limits, Server, Shares  # noqa: E402
-from http1.server import Handler  # noqa: E402
-from push import counters  # noqa: E402
+from console.health import heartbeat  # noqa: E402
+from console.live.streams import stream_at  # noqa: E402
+from http1 import Handler, Limits, Server, Shares  # noqa: E402
+from push.reports import counters  # noqa: E402
 from sockets.serve import socket_at  # noqa: E402
 from store import loop, threads  # noqa: E402
 from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
+from watch.hub import hub  # noqa: E402
 from watch.outflow import UNSENT_BYTES  # noqa: E402
 from wire import pulse, shutdown, sockets  # noqa: E402
 from wire.app import App, refused  # noqa: E402
@@ -32,7 +33,6 @@ from wire.traced import Traced  # noqa: E402
 
 FLUSH_SECONDS = 1.0  # for clients to take their last answers, at the end of the process
 LIMITS = Limits(
-    head_bytes=208 * 1024,  # of a head with the longest Last-Event-ID
     body_bytes=2**62,  # the app limits bodies, after it knows the client
     in_flight=1,  # so pipelined appends of one connection are stored in their order
     idle_seconds=180.0,  # longer than proxies keep an idle connection: nginx 60 s, Caddy 120 s
@@ -55,7 +55,7 @@ def handler() -> Handler:
     return found
 
 
-async def serve(listener: socket.socket, shares: Shares, slot: int) -> int:
+async def serve(listener: socket.socket, shares: Shares, neighbours: Neighbours, slot: int) -> int:
     """Serves until SIGTERM or SIGINT. Returns the exit code."""
     running, ended = asyncio.get_running_loop(), asyncio.Event()
     wiring.wire_web()
@@ -64,11 +64,13 @@ async def serve(listener: socket.socket, shares: Shares, slot: int) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, shutdown.begin, running, ended.set)
     pulse.start()
+    hub().join(neighbours, slot)
     server.share(listener, shares, slot)
     await ended.wait()
     await server.drain(FLUSH_SECONDS)
     for close in (counters.note_stop, loop.close):
         await close()
+    threads.quick.do(heartbeat.process.say_goodbye)
     threads.pages.close()
     threads.quick.close()
     tracing.close()

@@ -15,10 +15,11 @@ from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
 from base.database_url import database_url
+from base.names import TOPIC_NAME
 from base.refusal import Refusal
 from base.tracing import tracing
+from embedded.folder import LEAST_SECRET, data_dir
 from topics_project import __version__
-from topics_project.embedded.folder import LEAST_SECRET, data_dir
 from topics_project.environment import MOST_BYTES, flag, hidden, is_origin, listed, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -180,7 +181,7 @@ SECURE_HSTS_SECONDS = 30 * 86_400 if TOPICS_TLS_PROXY else 0
 # The owner of the domain decides in the proxy whether all subdomains must use TLS permanently.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
-# If no admin exists, the start of the first processes creates the user `admin` with this password (topics_project/prepare.py).
+# If no admin exists, the start of the first processes creates the user `admin` with this password (operations/prepare.py).
 TOPICS_ADMIN_PASSWORD: str = hidden("TOPICS_ADMIN_PASSWORD")
 
 # Failed logins to the admin (topics_project/logins.py). The database counts failures of all processes by address. If failures
@@ -201,6 +202,7 @@ AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contri
 TOPICS_MAX_RECORDS_PER_APPEND: int = number("TOPICS_MAX_RECORDS_PER_APPEND", 10_000, least=1)
 TOPICS_MAX_RECORD_BYTES: int = number("TOPICS_MAX_RECORD_BYTES", 1024 * 1024, least=1)  # data and meta
 TOPICS_MAX_BODY_BYTES: int = number("TOPICS_MAX_BODY_BYTES", 64 * 1024 * 1024, least=1)
+TOPICS_MAX_CALL_BYTES: int = number("TOPICS_MAX_CALL_BYTES", 1024 * 1024, least=1)
 TOPICS_MAX_META_BYTES: int = number("TOPICS_MAX_META_BYTES", 16 * 1024, least=2)
 TOPICS_MAX_META_KEYS: int = number("TOPICS_MAX_META_KEYS", 64)
 TOPICS_MAX_TAG_BYTES: int = number("TOPICS_MAX_TAG_BYTES", 256, least=1)
@@ -211,14 +213,18 @@ TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
 TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
-TOPICS_MAX_GROUPS: int = number("TOPICS_MAX_GROUPS", 1_000)
+TOPICS_MAX_GROUPS: int = number("TOPICS_MAX_GROUPS", 2_000)
+# Half of the total, so that one key that joins ever new names locks out no other.
+TOPICS_MAX_GROUPS_PER_KEY: int = number("TOPICS_MAX_GROUPS_PER_KEY", 1_000)
+TOPICS_GROUP_DAYS: int = number("TOPICS_GROUP_DAYS", 30)  # a group without members and commits is then forgotten
 TOPICS_MAX_SCHEDULES: int = number("TOPICS_MAX_SCHEDULES", 100_000)
-TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
-# A tenth of the total, so that one client that opens and forgets sessions cannot use up the total. Without keys, an address
-# counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
-TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 1_000)
+TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 20_000)
+# Half of the total, so that one client that opens and forgets sessions cannot use up the total. A site has one key for all of its
+# pages. At 10,000 page loads a minute, a session without a stream is kept for 30 s beside the most streams. Without keys, an
+# address counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
+TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 10_000)
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
-TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
+TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 5_000)
 # A stalled reader holds up to 512 KiB. So about 100 stalled readers can resume in each web process without a gap.
 TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024, most=MOST_BYTES)
 # Less than the 60 s after which proxies end a connection without bytes. A dead peer's socket ends after two of these.
@@ -227,6 +233,10 @@ TOPICS_WS_DEFLATE: bool = flag("TOPICS_WS_DEFLATE", False)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
 # Four of the largest bodies per web process. More bodies at once would take memory from all other requests.
 TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024, most=MOST_BYTES)
+# Large bodies of each web process. It parses 16 MiB in about a tenth of a second, so small requests keep the rest of its time.
+TOPICS_LARGE_BODIES_RATE: int = number(
+    "TOPICS_LARGE_BODIES_RATE", 16 * 1024 * 1024, most=MOST_BYTES
+)  # bytes per second
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0, most=MOST_BYTES)
 # The average rate of an upload is checked after this time, so stalled uploads do not accumulate. Any phone is faster. A busy
 # server that reads slowly itself has 10 seconds to recover.
@@ -257,6 +267,7 @@ ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)
 ROUTEMASTER_HP_DAMAGE_RATE: int = number("ROUTEMASTER_HP_DAMAGE_RATE", -2, least=-100, most=0)
 ROUTEMASTER_HP_HEAL_RATE: int = number("ROUTEMASTER_HP_HEAL_RATE", 1, most=100)
 MAX_BACKOFF_MS: int = number("MAX_BACKOFF_MS", 60_000)
+ROUTEMASTER_MIN_BACKOFF_MS: int = number("ROUTEMASTER_MIN_BACKOFF_MS", 1_000)
 # ROUTEMASTER_CONNECT_TIMEOUT and ROUTEMASTER_TIMEOUT are in seconds.
 ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)
 ROUTEMASTER_TIMEOUT: int = number("ROUTEMASTER_TIMEOUT", 20, least=1)
@@ -292,7 +303,7 @@ PUSH_CALLBACK_LOOPBACK_HTTP: bool = flag("PUSH_CALLBACK_LOOPBACK_HTTP", False)  
 PUSH_CALLBACK_CA: str = text("PUSH_CALLBACK_CA")  # a file with certificates to trust besides the system's
 if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
     raise Refusal(f"Invalid PUSH_CALLBACK_CA={PUSH_CALLBACK_CA}: expected a file with certificates in PEM.")
-# Callbacks that one worker process waits for at once, each in its own thread (push/deliveries.py).
+# Callbacks that one worker process waits for at once (push/delivery/deliveries.py).
 PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
 PUSH_SLOW_MS: int = number("PUSH_SLOW_MS", 2_000, least=1)  # a callback that takes longer counts as failing
 PUSH_LOG_DAYS: int = number("PUSH_LOG_DAYS", 7, least=1)  # how long deliveries stay in the log
@@ -310,6 +321,12 @@ for _gateway in TOPICS_GATEWAYS:
         raise Refusal(f"Invalid address {_gateway} in TOPICS_GATEWAYS: expected http://10.0.0.1:4100, for example.")
 if len(set(TOPICS_GATEWAYS)) != len(TOPICS_GATEWAYS) or len(TOPICS_GATEWAYS) > 32:
     raise Refusal("Invalid TOPICS_GATEWAYS: expected at most 32 addresses, each only once.")
+
+TOPICS_SIGNALS_TOPIC: str = text("TOPICS_SIGNALS_TOPIC")  # gets a record for each problem that opens or closes
+if TOPICS_SIGNALS_TOPIC and not TOPIC_NAME.fullmatch(TOPICS_SIGNALS_TOPIC):
+    raise Refusal(
+        f"Invalid TOPICS_SIGNALS_TOPIC={TOPICS_SIGNALS_TOPIC}: expected a name of a topic, such as ops.signals."
+    )
 
 # -- Streams: settings of django-eventstream (watch/wakes.py, watch/eventstream.py) --------------------------------
 
@@ -342,16 +359,17 @@ CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds the work of lost messages
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a separate worker, so that callbacks delay no other task
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_REDIRECT_STDOUTS = False  # printed text is meant for standard output (push/reporters.py)
+CELERY_WORKER_REDIRECT_STDOUTS = False  # printed text is meant for standard output (push/reports/reporters.py)
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
+CELERY_BEAT_SCHEDULER = "topics_project.operations.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    # A lost wake-up delays forwarding by at most a second. A task that waited longer is not worth running.
+    # A lost wake-up delays forwarding by at most a second, and after a change of a router by a minute. A task that waited
+    # longer is not worth running.
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     # One probe of an index if no schedule is due. A job is appended up to a second after its time.
     "append due jobs": {"task": "queues.append_due", "schedule": 1.0, "options": {"expires": 1.0}},
     "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
-    # One query over all heads. A topic without appends for 5 s gives back its reserved seqs, 1,000 topics per run.
+    # Reads the unsettled heads. A topic without appends for 5 s gives back its reserved seqs, 1,000 topics per run.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
     # A query of a small table. A due job starts in its own process.
@@ -363,8 +381,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     # An expired session is refused even before the sweep. The sweep only deletes its row.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
+    # Two queries of small tables. A group with a stream ends the sessions of its killed members itself.
+    "sweep groups": {"task": "groups.sweep", "schedule": 10.0, "options": {"expires": 10.0}},
     # Twice a minute, so that a late message skips no minute. The second run finds the minute already written.
     "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
+    "judge": {"task": "console.judge", "schedule": 15.0, "options": {"expires": 15.0}},
     "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
 }
 
@@ -401,6 +422,8 @@ INSTALLED_APPS = [
     "groups",
     "mirrors",
     "queues",
+    "door",
+    "outbox",
     "routers",
     "pipeline",
     "push",

@@ -9,19 +9,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from base.refusal import Refusal
+from base.secret import given
 from shell.calls.completion import COMPLETE
 from shell.cli import main, program
-from shell.command import Site
+from shell.command import LocalInstance
 
 
 @contextmanager
-def entered() -> Iterator[None]:
-    """Sets up the database of this instance, and Django."""
+def entered(may_be_new: bool) -> Iterator[None]:
+    """Sets up the database of this instance, and Django.
+
+    Raises Refusal for a folder that no instance has used, unless `may_be_new`: the reader probably meant another instance.
+    """
     # A command for a server elsewhere needs neither Django nor a driver of PostgreSQL. Both would double the time of its start.
     import django
 
-    from topics_project import embedded
+    import embedded
 
+    if not (may_be_new or given("DATABASE_URL") or embedded.is_used()):
+        raise Refusal(
+            f"no instance has run in {embedded.data_dir()} yet: run `make run` or `manage.py run` first. "
+            "For another instance, set TOPICS_DATA to its folder, TOPICS_URL to its address, or DATABASE_URL."
+        )
     with embedded.environment():
         django.setup()
         # The command reports problems of the database itself.
@@ -30,19 +40,31 @@ def entered() -> Iterator[None]:
 
 
 def backup(file: Path) -> str:
-    from topics_project import backups  # needs Django
+    from topics_project.operations import backups  # needs Django
 
     return backups.backup(file)
 
 
 def restore(file: Path, force: bool) -> str:
-    from topics_project import backups
+    from topics_project.operations import backups
 
     return backups.restore(file, force)
 
 
+def installed() -> str:
+    from topics_project.operations import uninstall
+
+    return uninstall.held()
+
+
+def uninstall() -> str:
+    from topics_project.operations import uninstall
+
+    return uninstall.uninstall()
+
+
 def is_up() -> bool:
-    from topics_project import embedded
+    import embedded
 
     return bool(os.environ.get("DATABASE_URL")) or embedded.running() is not None
 
@@ -57,7 +79,11 @@ def is_called(arguments: Sequence[str]) -> bool:
 
 def run(arguments: Sequence[str]) -> None:
     """Runs a shell command. Raises SystemExit if the command fails."""
-    main(arguments[1:] if arguments[:1] == ["topics"] else arguments, called(), Site(entered, is_up, backup, restore))
+    main(
+        arguments[1:] if arguments[:1] == ["topics"] else arguments,
+        called(),
+        LocalInstance(entered, is_up, backup, restore, installed, uninstall),
+    )
 
 
 def called() -> str:

@@ -24,15 +24,16 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
+import embedded
 from base.locks import take_lock
 from base.refusal import Refusal
+from embedded.children import Begin, Child, execute, stop_all
+from embedded.folder import bind, last_line, make
 from store.sessions import check_sessions
-from topics_project import embedded, heartbeats
-from topics_project.embedded.children import Begin, Child, execute, stop_all
-from topics_project.embedded.folder import bind, last_line, make
+from topics_project import heartbeats
 from topics_project.forks import fork
 from topics_project.heartbeats import Watch
-from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
+from topics_project.operations.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two checks of the children
 # Outside of Linux, a fork cannot rely on the system's libraries, so each child loads the code itself.
@@ -120,7 +121,7 @@ def worker() -> list[str]:
 def push() -> list[str]:
     """Returns the command of the push worker.
 
-    The dispatcher (push/dispatcher.py) delivers to callbacks. The Celery threads run the tasks of beat.
+    The dispatcher (push/delivery/dispatcher.py) delivers to callbacks. The Celery threads run the tasks of beat.
     """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
     argv += ["--queues", "push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]

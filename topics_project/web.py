@@ -6,7 +6,6 @@ The socket stays open while a process is replaced, so connections wait for the n
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import sys
 
@@ -17,6 +16,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 from django.conf import settings
 
 from base import prefork
+from base.descriptors import raise_limit
+from base.neighbours import Neighbours
 from http1 import Shares
 from wire import sockets
 
@@ -26,23 +27,23 @@ PATIENCE_SECONDS = 5.0
 
 def main() -> int:
     """Serves until a signal. Returns the exit code."""
-    _, most = resource.getrlimit(
-        resource.RLIMIT_NOFILE
-    )  # each stream needs a file descriptor, and the soft limit is often 1,024
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    raise_limit()  # each stream needs a descriptor
     listener = sockets.listener(settings.HOST, settings.PORT)
-    shares = Shares(settings.WEB_WORKERS)
+    shares, neighbours = Shares(settings.WEB_WORKERS), Neighbours(settings.WEB_WORKERS)
     return prefork.run(
-        settings.WEB_WORKERS, lambda slot: work(listener, shares, slot), name="web server", patience=PATIENCE_SECONDS
+        settings.WEB_WORKERS,
+        lambda slot: work(listener, shares, neighbours, slot),
+        name="web server",
+        patience=PATIENCE_SECONDS,
     )
 
 
-def work(listener: socket.socket, shares: Shares, slot: int) -> int:
+def work(listener: socket.socket, shares: Shares, neighbours: Neighbours, slot: int) -> int:
     """Serves in one process."""
     # The first process loads no code of the product, because outside of Linux a fork cannot rely on the system's libraries.
     from topics_project.serve import serve
 
-    return uvloop.run(serve(listener, shares, slot))
+    return uvloop.run(serve(listener, shares, neighbours, slot))
 
 
 if __name__ == "__main__":

@@ -16,32 +16,46 @@ from django.db.backends.signals import connection_created
 
 import console.metrics
 import groups.metrics
-import push.metrics
+import groups.state
+import mirrors.state
+import outbox.metrics
+import pipeline.state
+import push.reports.metrics
+import push.webhooks.metrics
+import queues.metrics
+import queues.state
 import routers.metrics
 import topics.metrics
-from console import heartbeat, jobs, live
-from push import counters, fill, health, names
+import topics.state
+from console import jobs
+from console.health import heartbeat
+from push.bus import fill, health, names
+from push.reports import counters
 from queues import counts
 from routers import routers as router_config
 from routers import stored, tasks
-from store import connection, liveness, serving, threads, timeouts
+from store import connection, liveness, planner, serving, threads, timeouts
 from store.script import Script
-from topics import recency, wake
+from topics import schema, wake
 from topics.api import health as readiness
 from topics.hooks import Hooks, hooks
+from topics.read import recency
 from topics.upkeep import recovery
 from watch import longpoll, registry
 from wire import memory, metrics, pulse, shutdown
 from wire.keys import Key
+from wire.turns import turns
 
 
 def wire() -> None:
     """Fills the slots of this process. Called once, when all models are loaded (apps.py)."""
     # New connections, of event loops and of Django: recovery from a crash of PostgreSQL comes first.
     connection.on_connect.set(recovery.RECOVER)
+    connection_created.connect(schema.enter)
     connection_created.connect(recovery.recover)
+    connection_created.connect(planner.set_up)
     liveness.when_away.set(threads.end_connections)
-    # The log. A queue of the bus is filled first, and then routers advance the topic (push/fill.py calls routers/advance.py).
+    # The log. A queue of the bus is filled first, and then routers advance the topic (push/bus/fill.py calls routers/advance.py).
     hooks.set(
         Hooks(
             before_read=fill.before_read,
@@ -54,6 +68,15 @@ def wire() -> None:
             count_jobs=counts.count_jobs,
         )
     )
+    topics.state.kinds.set(
+        {
+            "keys": topics.state.KEYS_OF_APPENDS,
+            "groups": groups.state.KIND,
+            "sites": mirrors.state.KIND,
+            **queues.state.KINDS,
+            "writes": pipeline.state.KIND,
+        }
+    )
     wake.on_routed.set(tasks.request_advance)
     # The server itself: health, metrics, and the work of each second.
     readiness.degraded.set(heartbeat.degraded)
@@ -61,8 +84,11 @@ def wire() -> None:
         (
             topics.metrics.collect,
             groups.metrics.collect,
+            queues.metrics.collect,
+            outbox.metrics.collect,
             routers.metrics.collect,
-            push.metrics.collect,
+            push.reports.metrics.collect,
+            push.webhooks.metrics.collect,
             console.metrics.collect,
         )
     )
@@ -96,8 +122,8 @@ def wire_web() -> None:
     # At the end of the process, these end their requests. The hub registers itself with topics/wake.py while it runs.
     shutdown.holders.set(
         (
+            shutdown.Holder(turns.let_in, bool),
             shutdown.Holder(longpoll.release, longpoll.busy),
-            shutdown.Holder(live.end_all, live.busy),
             shutdown.Holder(registry.shut_down, registry.busy),
         )
     )

@@ -1,4 +1,4 @@
-"""POST /v0/watch, which creates a session (docs/wire.md), and the schema of the two streams."""
+"""POST /v0/watch, which creates a session (docs/wire.md), and the queries of the streams."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from msgspec import UNSET
 
 from base.clock import now_ms
 from base.errors import TopicNotFound
+from contract.operations import Operation
 from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
-from topics.diff import Seq
+from topics.read.diff import Seq
 from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
-from wire.endpoint import Call, Endpoint, Operation
+from wire.endpoint import Call, Endpoint
 from wire.parse import Request
-from wire.schema import EVENT_STREAM, Clamped, Performance
+from wire.schema import Clamped, Performance
 
 TAG = "watch"
 
@@ -50,9 +51,7 @@ class WatchQuery(Request):
 
 
 @Endpoint(
-    "POST",
-    "v0/watch",
-    "watch",
+    Operation.WATCH,
     scope="read",
     body=Watch,
     query=WatchQuery,
@@ -84,50 +83,17 @@ class StreamQuery(Request):
 
     token: str | None = None
     """The key's secret, in place of the header `Authorization`."""
+    last_event_id: str | None = msgspec.field(name="lastEventId", default=None)
+    """The last id that the client has received, in place of the header `Last-Event-ID`. The header wins."""
 
 
 class EventsQuery(StreamQuery):
-    """Query parameters in place of headers, for django-eventstream."""
+    """The start of the stream, and its filter."""
 
-    last_event_id: str | None = msgspec.field(name="lastEventId", default=None)
-    """The last id that the client has received, in place of the header `Last-Event-ID`. It wins over `from_seq`."""
     from_seq: Seq | None = None
-    """Start after this seq. 0: at the beginning. Without it, the stream starts at the head."""
+    """Start after this seq. 0: at the beginning. Without it, the stream starts at the head. A last id wins."""
     match: str | None = None
     """Only records with this tag, or with a tag that matches a predicate in JSON: `["tag","Glob","order:*"]`."""
 
 
-# Served in plain ASGI (serve.py), not by Django.
-streams = (
-    Operation(
-        "GET",
-        "v0/watch/<str:wid>",
-        "follow_watch",
-        scope="read",
-        query=StreamQuery,
-        answers={200: EVENT_STREAM},
-        tag=TAG,
-        headers={"Last-Event-ID": "The last received id. The stream continues after this id."},
-        summary="""Follow the topics of a session.
-
-        The stream has no end. It sends the events `record`, `caught-up`, `tombstone`, `topic-deleted` and `error`, with JSON
-        data. After `heartbeat_ms` without an event it sends a comment. A new connection continues at the saved position. This
-        page shows the first two seconds of the stream.""",
-    ),
-    Operation(
-        "GET",
-        "v0/topics/<str:topic>/events",
-        "follow_topic",
-        scope="read",
-        query=EventsQuery,
-        answers={200: EVENT_STREAM},
-        errors=(TopicNotFound,),
-        tag=TAG,
-        headers={"Last-Event-ID": "The last received id, `topic:seq`. The stream continues after this id."},
-        summary="""Follow one topic without a session.
-
-        The stream has no end. It sends a `message` event with the id `topic:seq` for each new record, `stream-reset` if records
-        were lost, and `keep-alive` every 20 s. This page shows the first two seconds of the stream.""",
-    ),
-)
 endpoints = (begin_session,)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 import msgspec
 
-from topics.diff import Window
+from topics.read.diff import Window
 from watch import frames
 
 
@@ -18,7 +17,7 @@ class Cut(msgspec.Struct):
     node: str | None = msgspec.field(name="$node", default=None)
 
 
-class Segment:
+class RecordEvents:
     """The records of one read, as `record` events show them, joined by commas.
 
     A stream that wants all records needs only `joined`. The first stream that leaves out some cuts the segment into its records:
@@ -74,7 +73,7 @@ class Segment:
         return sorted(index for node in nodes for index in self.by_node.get(node, ()))
 
 
-Part = tuple[Segment, int]  # a segment's records from this index on
+Part = tuple[RecordEvents, int]  # a segment's records from this index on
 
 
 class Batch:
@@ -100,7 +99,7 @@ class Batch:
         self.name, self.window, self.from_seq, self.parts = name, window, from_seq, parts
         self.runs = [run for segment, first in parts for run in segment.runs(first, own)]
         self._record = record
-        self._message: dict[str, Any] | None = None
+        self._message: bytes | None = None
         self._text: bytes | None = None
 
     @property
@@ -115,10 +114,9 @@ class Batch:
         return self._record
 
     @property
-    def message(self) -> dict[str, Any]:
+    def message(self) -> bytes:
         if self._message is None:
-            id = frames.id_line({self.name: self.window.next_from_seq})
-            self._message = {"type": "http.response.body", "body": self.frame(id), "more_body": True}
+            self._message = self.frame(frames.id_line({self.name: self.window.next_from_seq}))
         return self._message
 
     @property

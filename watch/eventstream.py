@@ -8,145 +8,143 @@ rendering (feeds.py). wakes.py explains the use of the library's listener.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import msgspec
-from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, QueryDict
 from django_eventstream.eventrequest import EventRequest
-from django_eventstream.utils import (
-    add_default_headers,
-    make_id,
-    sse_encode_error,
-    sse_encode_event,
-    sse_error_response,
-)
+from django_eventstream.utils import make_id, sse_encode_error, sse_encode_event
 
-from watch import frames
+from http1 import Response
 from watch.hub import Hub
-from watch.reading import Reading, View
+from watch.pump import Pump, Send
+from watch.reading import Reading, ReadView
+from watch.resume import FoundTopic
 from wire.keys import Key, keyring
+from wire.streams import StreamCall
 
 OF_A_PROXY = ("es-meta", "recover")  # with these parameters a proxy identifies itself to django-eventstream
-STREAM = "topics.events"  # key of the request's scope: the EventStream that serve.py has opened
 RETRY_SECONDS = 0.5  # before a topic is read again after a failed read
 KEEP_ALIVE_SECONDS = 20.0
 LIMIT, MAX_BYTES = 100, 1024 * 1024  # of one read
 MAX_SEQ = 2**63 - 1
 
+EVENT_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
 # The padding makes browsers and proxies pass on the first block instead of buffering.
 OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
 KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
 
 
-class Seq(msgspec.Struct):
+class EventSeq(msgspec.Struct):
     seq: int = msgspec.field(name="$seq")
 
 
-class EventStream:
-    """One open stream. A stream follows its topic by id. After a delete, it waits for a topic of the same name.
+class EventStream(Pump):
+    """One open stream. A stream follows its topic by id. After a delete, it waits for a topic of the same name."""
 
-    All methods run in the hub's event loop, so nothing here needs a lock. Only `parts` and its helpers wait. The hub, the feeds
-    and the registry call the other methods meanwhile. These methods wake `parts` through `news`.
-    """
+    headers = EVENT_HEADERS
+    opening = OPENING
 
     def __init__(
-        self, hub: Hub, name: str, key: Key, topic_id: int, seq: int, predicate: tuple[str | None, str | None]
+        self,
+        hub: Hub,
+        name: str,
+        key: Key,
+        topic: FoundTopic,
+        start: int | None,
+        predicate: tuple[str | None, str | None],
+        send: Send,
     ) -> None:
-        self.hub, self.name, self.key, self.topic_id = hub, name, key, topic_id
-        self.seq = seq  # all records up to this seq were sent, or are not wanted
+        """`start`: the seq that the client names, or None for a stream that starts at the head."""
+        super().__init__(hub.loop, send, KEEP_ALIVE_SECONDS)
+        self.hub, self.name, self.key, self.topic_id = hub, name, key, topic.topic_id
+        self.seq = topic.head_seq if start is None else start  # all records up to this seq were sent, or are not wanted
         # No older reading is used, because older records may have been deleted before the client connected.
         self.since = time.monotonic()
-        self.view = View(
+        self.view = ReadView(
             LIMIT, MAX_BYTES, *predicate, True, True, True, strong=False, prefixes=key.prefixes, render=messages
         )
         # The first read also finds the records that were appended between the look at the head and `follow`.
         self.may_be_behind = True
+        self.reading: Reading | None = None  # the reading that runs, or is done and not taken
         # This reader does not get a reset that ends here and is due to the topic's predecessors.
-        self.told_seq: int | None = seq
-        self.last_words: bytes | None = None  # the final event of a stream that is to end
-        self.news = asyncio.Event()
-        hub.follow(topic_id, self)
-
-    def start_after(self, seq: int) -> None:
-        """Starts the stream after a seq that the client names, and not at the head."""
-        self.seq, self.told_seq = seq, None
+        self.told_seq = topic.head_seq if start is None else None
+        hub.follow(self.topic_id, self)
 
     # -- Called by the hub, the feeds and the registry ----------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
         if head_seq != self.seq:
-            self.may_be_behind = True
-            self.news.set()
+            self.read_soon()
+
+    def read_soon(self) -> None:
+        self.may_be_behind = True
+        self.wake()
 
     def vanished(self) -> None:
         """The topic was deleted. No event reports this. The stream sends no records until a topic of this name exists again."""
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
-        self.may_be_behind, self.told_seq = False, None
+        self.may_be_behind, self.reading, self.told_seq = False, None, None
 
     def appeared(self, topic_id: int) -> None:
         self.hub.seekers.pop(self, None)
         self.hub.follow(topic_id, self)
-        self.topic_id, self.may_be_behind = topic_id, True
-        self.news.set()
+        self.topic_id = topic_id
+        self.read_soon()
 
     def reading_done(self) -> None:
-        self.news.set()
+        self.wake()
 
-    def end(self, code: str, message: str) -> None:
-        """Sends an `error` event and ends the stream. The event has no id, so an EventSource reconnects with the last record's
-        id. After an error in django-eventstream's form, an EventSource would reconnect with an invalid id."""
-        if self.last_words is None:
-            self.last_words = frames.event("error", code=code, error=message)
-            self.news.set()
+    def heartbeat(self) -> bytes:
+        return KEEP_ALIVE
 
     def close(self) -> None:
+        super().close()
         self.hub.leave(self.topic_id, self)
         self.hub.seekers.pop(self, None)
 
     # -- The stream itself --------------------------------------------------------------------------------------------
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """Yields the bytes to send until the stream ends."""
-        yield OPENING
-        while self.last_words is None:
-            if self.may_be_behind and not self.may_read():
-                denied = f"Permission denied to channels: {self.name}"
-                yield sse_encode_error("forbidden", denied, extra={"channels": [self.name]}).encode()
-                return
-            if self.may_be_behind:
-                if part := await self.read_on():
-                    yield part
-            elif not await self.wait(KEEP_ALIVE_SECONDS):
-                yield KEEP_ALIVE
-        yield self.last_words
+    def next_frame(self) -> bytes | None:
+        while not self.frames and not self.is_ending and (self.reading is not None or self.ask()):
+            reading = self.reading
+            if reading is None or not reading.done:
+                return None
+            self.reading = None
+            if part := self.taken(reading):
+                return part
+        return super().next_frame()
+
+    def ask(self) -> bool:
+        """Asks for the records after the last sent seq. Returns False if there are none, or the client may not read them."""
+        if not self.may_be_behind:
+            return False
+        if not self.may_read():
+            denied = f"Permission denied to channels: {self.name}"
+            self.say(sse_encode_error("forbidden", denied, extra={"channels": [self.name]}).encode())
+            self.is_ending = True
+            return False
+        self.reading = self.hub.feeds.ask(self.name, self.topic_id, self.seq, self.view, self.since)
+        if not self.reading.done:
+            self.reading.waiting.append(self)
+        return True
 
     def may_read(self) -> bool:
         """Returns True if the key is still valid for this topic. The registry ends streams of invalid keys, but only once a
         second."""
         return keyring.holds(self.key) and "read" in self.key.scopes and self.key.allows(self.name)
 
-    async def read_on(self) -> bytes:
-        """Reads once after the last sent seq. Returns the bytes to send, which may be empty."""
-        topic_id = self.topic_id
-        reading = self.hub.feeds.ask(self.name, topic_id, self.seq, self.view, self.since)
-        if not reading.done:
-            reading.waiting.append(self)
-        while not reading.done and self.last_words is None:
-            await self.wait(None)
-        if not reading.done or self.topic_id != topic_id:
-            return b""  # the stream ends, or another topic has replaced the topic of this reading
-        if reading.error is not None:
-            self.may_be_behind = True
-            await self.wait(RETRY_SECONDS)
-            return b""
-        return self.taken(reading)
-
     def taken(self, reading: Reading) -> bytes:
-        """Advances by a reading. Returns the bytes to send."""
+        """Advances by a reading. Returns the bytes to send, which may be empty."""
+        if reading.error is not None:
+            self.may_be_behind = False
+            self.loop.call_later(RETRY_SECONDS, self.read_soon)
+            return b""
         if reading.batch is None:
             self.vanished()
             return b""
@@ -166,21 +164,11 @@ class EventStream:
         self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
         return reset + reading.batch.record
 
-    async def wait(self, seconds: float | None) -> bool:
-        """Waits for news, at most `seconds`. Returns False after a timeout."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.news.wait()
-        except TimeoutError:
-            return False
-        self.news.clear()
-        return True
-
 
 def messages(topic: str, records: str) -> bytes:
     """Returns a `message` event for each record. A watch stream has one `record` event for all records (frames.record)."""
     each = [bytes(record) for record in msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])]
-    seqs = [msgspec.json.decode(record, type=Seq).seq for record in each]
+    seqs = [msgspec.json.decode(record, type=EventSeq).seq for record in each]
     events = (
         sse_encode_event("message", record.decode(), event_id=make_id({topic: seq}))
         for seq, record in zip(seqs, each, strict=True)
@@ -188,36 +176,29 @@ def messages(topic: str, records: str) -> bytes:
     return "".join(events).encode()
 
 
-async def events(request: HttpRequest, topic: str) -> HttpResponseBase:
-    """Responds with the stream that serve.py has opened. serve.py has already checked the key, the topic and the query."""
-    stream: EventStream = request.scope[STREAM]
-    request.user = AnonymousUser()  # serve.py knows the key; Django would look for a session in the database
-    response = respond(request, stream)
-    add_default_headers(response, request=request)
-    return response
-
-
-def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
-    """Returns the stream, after the client's last id if the request has one. For a bad id, returns django-eventstream's
-    refusal."""
+def asked_seq(name: str, call: StreamCall) -> int | Response | None:
+    """Returns the seq of the client's last id, None without one, or django-eventstream's refusal."""
+    request = HttpRequest()
+    request.GET = QueryDict(call.query.decode("latin-1"))
+    if call.last_id:
+        request.META["HTTP_LAST_EVENT_ID"] = call.last_id
     if strange := [name for name in OF_A_PROXY if name in request.GET]:
-        return refuse(f"{strange[0]} is for a GRIP proxy, which this server does not use: leave it out")
+        return refusal(f"{strange[0]} is for a GRIP proxy, which this server does not use: leave it out")
     try:
-        ids = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids
-        if stream.name in ids:
-            stream.start_after(seq_of(ids[stream.name]))
-        elif given := request.headers.get("Last-Event-ID") or request.GET.get("lastEventId"):
-            raise EventRequest.Error(f"the last id {given[:80]!r} is not from {stream.name}: connect without it")
+        ids = EventRequest(request, view_kwargs={"channels": [name]}).channel_last_ids
+        if name in ids:
+            return seq_of(ids[name])
+        if given := call.last_id or request.GET.get("lastEventId"):
+            raise EventRequest.Error(f"the last id {given[:80]!r} is not from {name}: connect without it")
     except EventRequest.ResumeNotAllowedError as error:
-        return HttpResponseBadRequest(f"Invalid request: {error}.\n")
+        return Response(400, [(b"content-type", b"text/html; charset=utf-8")], f"Invalid request: {error}.\n".encode())
     except EventRequest.Error as error:
-        return refuse(str(error))
-    return StreamingHttpResponse(stream.parts(), content_type="text/event-stream")
+        return refusal(str(error))
+    return None
 
 
-def refuse(why: str) -> HttpResponseBase:
-    refusal: HttpResponse = sse_error_response("bad-request", f"Invalid request: {why}.")
-    return refusal
+def refusal(why: str) -> Response:
+    return Response(200, EVENT_HEADERS, sse_encode_error("bad-request", f"Invalid request: {why}.").encode())
 
 
 def seq_of(shown: str) -> int:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 from base.clock import now_ms
@@ -20,12 +21,13 @@ from base.errors import TopicsError
 from store.coalesce import FLUSH
 from store.loop import Loop
 from store.script import Script, Statement
+from topics.append.written import Written
 from topics.cache import CachedTopic, cached, forget_known, load_topic
-from topics.diff import DIFF, Window
-from topics.stamps import seen
+from topics.read.diff import DIFF, Window
+from topics.read.stamps import seen
 from watch import frames
-from watch.batch import Batch, Segment
-from watch.reading import Reading, View
+from watch.batch import Batch, RecordEvents
+from watch.reading import Reading, ReadView
 from watch.tail import Link, Tail
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 
 
-Key = tuple[int, int, View]  # topic id, from_seq, view
+Key = tuple[int, int, ReadView]  # topic id, from_seq, view
 
 
 class Feeds:
@@ -51,12 +53,12 @@ class Feeds:
     def __init__(self, store: Loop) -> None:
         self.store = store
         self.recent: OrderedDict[Key, Reading] = OrderedDict()
-        self.tails: dict[tuple[int, View], Tail] = {}
+        self.tails: dict[tuple[int, ReadView], Tail] = {}
         self.bytes = 0  # of the readings in `recent`, and of what is joined in `tails`
         self.reads = 0  # for the metrics
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, name: str, topic_id: int, from_seq: int, view: View, since: float) -> Reading:
+    def ask(self, name: str, topic_id: int, from_seq: int, view: ReadView, since: float) -> Reading:
         """Returns the reading of the records after from_seq. All callers with the same arguments share it.
 
         The reading does not start before `since`. If the reading is not done, the caller must add itself to its waiters.
@@ -75,6 +77,53 @@ class Feeds:
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
         return reading
+
+    def hand(self, views: Iterable[ReadView], written: Written) -> None:
+        """Takes the records of an append as a reading, for streams that have everything before them.
+
+        The caller calls the streams afterwards. Streams of other views, of a busy topic or at another seq read as always, and
+        so do streams after an append to a topic with caps, after a loss, and after an append with a key. In a busy topic a read
+        finds several appends, so its streams get fewer and longer frames.
+
+        A stream gets the records that a read would have given it, because of four facts:
+
+        - The records are committed: the caller has PostgreSQL's answer to the COMMIT.
+        - Nothing is between the stream and the records. The head was locked from the seq before the first record until the
+          commit, so the seqs are contiguous, and only streams at exactly that seq take them.
+        - The records still existed when the stream asked. The reading counts as started when the statement was sent, and a
+          stream uses only readings that started after it connected. So a client that deletes a record and then connects does
+          not get it.
+        - The bytes are PostgreSQL's. `Written.shown` writes as `record_json` does, with the time that the statement
+          returned.
+        """
+        for view in views:
+            key = (written.topic.id, written.base, view)
+            if not self.is_next(key, written):
+                continue
+            reading = self.recent[key] = Reading()
+            reading.started, reading.done = written.started, True
+            records = ",".join(written.shown(view.tags, view.meta))
+            head_seq = written.base + written.records
+            # Only a tombstone has the earliest seq, and here is no loss.
+            window = Window(records, written.records, head_seq, head_seq, earliest_seq=1, lost=None, gap_to=0)
+            reading.batch = rendered(written.topic, written.base, view, window)
+            self.keep(key, reading)
+            # The streams take it up in the loop's next round, and `was_served` runs in the round after that.
+            loop, woken = asyncio.get_running_loop(), time.monotonic()
+            loop.call_soon(loop.call_soon, self.note_service, key, reading, woken)
+
+    def is_next(self, key: Key, written: Written) -> bool:
+        """Returns whether a reading from memory shows what a read of this view from this seq would show, and need not wait."""
+        _, base, view = key
+        if view.match_op is not None or view.strong or view.render is not None:
+            return False
+        if written.records > view.limit or written.bytes > view.max_bytes or key in self.recent:
+            return False
+        tail = self.tails.get((key[0], view))
+        if tail is None:
+            return True
+        # Behind a gap, the tail would begin again. A busy topic waits for more records, so that its streams get fewer frames.
+        return tail.links[-1].to_seq == base and tail.busy_until <= time.monotonic()
 
     async def run(self, name: str, key: Key, reading: Reading) -> None:
         try:
@@ -103,10 +152,13 @@ class Feeds:
         waiting, reading.waiting = reading.waiting, []
         for waiter in waiting:
             waiter.reading_done()
+        asyncio.get_running_loop().call_soon(self.note_service, key, reading, woken)
+
+    def note_service(self, key: Key, reading: Reading, woken: float) -> None:
+        """Notes how long the streams took for a reading. `woken`: when they were called."""
         tail = self.tails.get((key[0], key[2]))
         if tail is not None and reading.batch is not None:
-            scanned = reading.batch.window.scanned
-            asyncio.get_running_loop().call_soon(lambda: tail.was_served(scanned, woken, time.monotonic()))
+            tail.was_served(reading.batch.window.scanned, woken, time.monotonic())
 
     def read(self, name: str, key: Key, reading: Reading) -> Script[Batch | None]:
         reading.started = time.monotonic()
@@ -198,7 +250,7 @@ def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None
         forget_known(topic)  # the topic was reconfigured since we looked it up, so its version has changed
 
 
-def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
+def arguments(topic: CachedTopic, from_seq: int, view: ReadView) -> tuple[Any, ...]:
     return (
         topic.id,
         topic.version,
@@ -221,7 +273,7 @@ def flush() -> Script[None]:
         yield Statement(FLUSH)
 
 
-def rendered(topic: CachedTopic, from_seq: int, view: View, window: Window) -> Batch:
+def rendered(topic: CachedTopic, from_seq: int, view: ReadView, window: Window) -> Batch:
     """Returns the window as a batch of frames for this view."""
     records = window.records or ""
     if records and not view.data:
@@ -231,4 +283,4 @@ def rendered(topic: CachedTopic, from_seq: int, view: View, window: Window) -> B
     since, shown = from_seq if window.lost is None else window.gap_to, window._replace(records=None)
     if view.render is not None:
         return Batch(topic.name, shown, since, (), record=view.render(topic.name, records) if records else b"")
-    return Batch(topic.name, shown, since, [(Segment(records, topic.dedupe_node), 0)] if records else ())
+    return Batch(topic.name, shown, since, [(RecordEvents(records, topic.dedupe_node), 0)] if records else ())

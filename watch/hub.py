@@ -1,7 +1,7 @@
 """Calls the followers of a topic in this process when the topic's head advances.
 
-Wake-ups come from three sources: appends of this process, appends of other processes through Redis (wakes.py), and a query of all
-heads once a second. A lost message delays a record by up to a second, and no record is lost.
+Wake-ups come from four sources: appends of this process, those of its neighbours (nearby.py), those of all processes through
+Redis (wakes.py), and a query of all heads once a second. A lost message delays a record by up to a second, and no record is lost.
 """
 
 from __future__ import annotations
@@ -10,22 +10,29 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
 from base.clock import now_ms
 from base.errors import TopicsError
+from base.neighbours import Neighbours
 from base.per_loop import PerLoop
 from store.database import translated
 from store.loop import here
 from store.script import Statement
-from topics import recency, wake
+from topics import wake
+from topics.append.written import Written
 from topics.heads import HEAD
+from topics.read import recency
 from watch.feeds import Feeds
+from watch.nearby import Nearby
+from watch.reading import ReadView
 from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.9  # between two queries of all heads
 QUIET_SECONDS = 30.0  # between two log lines about trouble
+MOST_VIEWS = 8  # followers whose views get the records of an append from memory
 
 # The fields also give the effective priority: the configured priority, and when the topic was last touched.
 FACTS = "t.id, h.head_seq, t.sealed, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
@@ -43,6 +50,10 @@ SELECT t.name, {FACTS}
 
 class Follower(Protocol):
     """Waits for changes of a topic."""
+
+    @property
+    def view(self) -> ReadView | None:
+        """Returns what it reads of the topic, or None if it needs no reading of the feeds."""
 
     def heard(self, head_seq: int) -> None:
         """The topic's head may be at this seq now. The same seq often arrives twice, and an older seq can arrive late."""
@@ -83,17 +94,27 @@ class Hub:
         self.listening: asyncio.Task[None] | None = None
         self.quiet_until = 0.0
         self.soon_tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
+        self.nearby: Nearby | None = None
         wake.listen(self.hint)
 
-    def hint(self, topic_id: int, head_seq: int) -> None:
-        """Notes that a head advanced. Called in the appending thread, which can be any thread.
+    def join(self, neighbours: Neighbours, slot: int) -> None:
+        """Exchanges wake-ups with the other web processes of this server."""
+        self.nearby = Nearby(neighbours, slot, self.hint)
+
+    def hint(self, topic_id: int, head_seq: int, written: Written | None = None) -> None:
+        """Notes that a head advanced, by the records `written`. Called in the appending thread, which can be any thread.
 
         A look-up in the dict `followers` is safe from another thread. The look-up can miss a follower added at the same moment.
         The new follower reads the head afterwards and sees the append.
         """
-        if topic_id not in self.followers:
+        followers = self.followers.get(topic_id)
+        if followers is None:
             return  # the common case on a server with few streams must cost an append nothing
         if threading.get_ident() == self.thread:
+            if written is not None:
+                # Followers of one topic mostly have one view. Those behind the first few read.
+                views = {follower.view for follower in islice(followers, MOST_VIEWS)}
+                self.feeds.hand(filter(None, views), written)
             self.moved(topic_id, head_seq)
         else:
             self.loop.call_soon_threadsafe(self.moved, topic_id, head_seq)
@@ -115,6 +136,8 @@ class Hub:
         self.followers.setdefault(topic_id, {})[follower] = None
         if self.listening is None:
             self.listening = asyncio.create_task(Wakes(self.moved).start())
+            if self.nearby is not None:
+                self.nearby.listen(True)
 
     def leave(self, topic_id: int, follower: Follower) -> None:
         followers = self.followers.get(topic_id, {})
@@ -172,10 +195,12 @@ class Hub:
                 self.tell(topic_id, heads[topic_id], followers)
 
     def listen_no_more(self) -> None:
-        """Stops listening to Redis. Without followers each message would cost CPU time for nothing."""
+        """Stops listening to other processes. Without followers each message would cost CPU time for nothing."""
         if self.listening is not None:
             self.listening.cancel()
             self.listening = None
+            if self.nearby is not None:
+                self.nearby.listen(False)
 
     async def seek(self) -> None:
         """Looks up all names that seekers wait for, in one query."""
@@ -217,6 +242,8 @@ class Hub:
         wake.leave(self.hint)
         self.running.cancel()
         self.listen_no_more()
+        if self.nearby is not None:
+            self.nearby.close()
         await self.store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http1.hang_up import has_hung_up, on_hang_up
 from watch.hub import hub
 from wire import shutdown
 
@@ -9,11 +10,13 @@ _waiting: set[Poll] = set()
 
 
 class Poll:
-    """Waits until a topic's head is no longer at `seq`, the topic is sealed or deleted, or the deadline (of the loop's clock) is
-    over.
+    """Waits until a topic's head is no longer at `seq`, the topic is sealed or deleted, the client is gone, or the deadline (of
+    the loop's clock) is over.
 
     The hub checks once a second whether the topic is sealed, and calls heard() each time.
     """
+
+    view = None
 
     def __init__(self, topic_id: int, seq: int) -> None:
         self.topic_id, self.seq, self.hub = topic_id, seq, hub()
@@ -34,7 +37,8 @@ class Poll:
             return
         timer = self.hub.loop.call_at(deadline, self.vanished)
         try:
-            await self.moved
+            with on_hang_up(self.vanished):
+                await self.moved
         finally:
             timer.cancel()
 
@@ -58,7 +62,7 @@ async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
     """Returns when the topic's head is not at `head_seq`, when the topic is sealed, or after `seconds`. A hook of the log
     (topics/hooks.py).
 
-    Returns True if another wait is useful, and False after the deadline or before the process exits.
+    Returns True if another wait is useful, and False after the deadline, before the process exits, or if the client is gone.
     """
     poll = Poll(topic_id, head_seq)
     deadline = poll.hub.loop.time() + seconds
@@ -68,4 +72,4 @@ async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
             await poll.wait(deadline)
     finally:
         poll.stop()
-    return poll.hub.loop.time() < deadline and not shutdown.begun()
+    return poll.hub.loop.time() < deadline and not shutdown.begun() and not has_hung_up()

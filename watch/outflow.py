@@ -7,15 +7,15 @@ buffer can exceed its limit by one piece. We hold a frame until its last piece i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 from django.conf import settings
 
 from http1 import Writer
-from wire import metrics
-from wire.asgi import WRITER
+from wire import memory, metrics
 from wire.sockets import untaken_bytes
 
 PIECE_BYTES = 16 * 1024
@@ -24,36 +24,30 @@ BELOW_BYTES = UNSENT_BYTES + 4 * PIECE_BYTES  # an upper bound of the bytes that
 STALLED_SECONDS = 1.0  # a client that has taken no byte for so long is stalled
 MOST_BYTES = settings.TOPICS_MAX_STALLED_BYTES
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
 
 class Outflow:
     """The sending side of a stream. `waiting_since`: since when the current piece waits and the client takes no byte, or None."""
 
-    __slots__ = ("_send", "is_cut", "waiting_bytes", "waiting_since", "writer")
+    __slots__ = ("is_cut", "waiting_bytes", "waiting_since", "writer")
 
-    def __init__(self, scope: dict[str, Any], send: Send) -> None:
-        self._send = send
-        self.writer: Writer = scope[WRITER]
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
         self.is_cut = False
         self.waiting_since: float | None = None
         self.waiting_bytes = 0
 
-    async def send(self, message: dict[str, Any]) -> None:
-        """Sends a message, in pieces if its body is larger than PIECE_BYTES."""
-        body: bytes = message.get("body", b"")
-        self.waiting_bytes = len(body)
+    async def send(self, data: bytes) -> None:
+        """Sends data, in pieces if there are more than PIECE_BYTES."""
+        self.waiting_bytes = len(data)
         if self.waiting_bytes <= PIECE_BYTES:
             self.waiting_since = time.monotonic()
-            await self._send(message)
+            await self.writer.write(data)
         else:
-            last = len(body) - PIECE_BYTES
-            for at in range(0, len(body), PIECE_BYTES):
+            for at in range(0, len(data), PIECE_BYTES):
                 if self.is_cut:
                     break
-                more = at < last or message.get("more_body", False)
                 self.waiting_since = time.monotonic()
-                await self._send({"type": message["type"], "body": body[at : at + PIECE_BYTES], "more_body": more})
+                await self.writer.write(data[at : at + PIECE_BYTES])
         self.waiting_since = None
 
     @property
@@ -88,6 +82,16 @@ class Outflows:
     def __init__(self) -> None:
         self.open: dict[Flowing, int] = {}  # with the bytes that its client had not taken at the last look
         self.looked = 0.0  # when that was
+
+    @contextlib.contextmanager
+    def flowing(self, outflow: Outflow) -> Iterator[None]:
+        """Lists the sending side of a stream until the block ends."""
+        self.add(outflow)
+        try:
+            yield
+        finally:
+            self.remove(outflow)
+            memory.let_go(BELOW_BYTES)  # an upper bound of the bytes that the client had not taken
 
     def add(self, outflow: Flowing) -> None:
         self.open[outflow] = 0

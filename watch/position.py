@@ -1,7 +1,8 @@
 """A topic of a watch stream: the state, the last sent seq, and the frames for each change.
 
 Events come from the hub (a head advanced, the topic was deleted, a topic of the name was created) and from the stream (resumed, a
-read is done). All handlers run in the hub's event loop and never wait, and therefore never overlap.
+read is done). All handlers run in the hub's event loop and never wait, and therefore never overlap. A position knows no stream,
+but calls it back.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum, auto
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from topics.diff import Window
+from topics.read.diff import Window
 from watch import frames
 from watch.batch import Batch
 from watch.hub import Hub
-from watch.order import Order
-from watch.reading import Reading, View
+from watch.reading import Reading, ReadView
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
 
@@ -38,7 +38,7 @@ class Form(NamedTuple):
 EVENTS = Form(frames.event, attrgetter("record"), b"\n")  # server-sent events: the id alone advances the client
 
 
-class State(Enum):
+class PositionState(Enum):
     RESUMING = auto()  # the session's position is loaded, but the stream has not resumed
     FIRST_READ = auto()  # behind the head, and nothing was read since the stream started
     CATCHING_UP = auto()  # behind the head
@@ -46,19 +46,7 @@ class State(Enum):
     GONE = auto()  # deleted, waits for another topic of its name
 
 
-UNREADABLE = (State.RESUMING, State.GONE)
-
-
-class Owner(Protocol):
-    """The stream of a position. `to_read`: the positions with a queued read."""
-
-    to_read: Order[Position]
-
-    def read_soon(self, position: Position) -> None:
-        """Queues a read of this topic."""
-
-    def topic_deleted(self, position: Position) -> None:
-        """The position has become GONE."""
+RESUMING, FIRST_READ, CATCHING_UP, LIVE, GONE = PositionState  # a name of this module is found sooner
 
 
 class Position:
@@ -96,11 +84,12 @@ class Position:
         "announced_head_seq",
         "form",
         "hub",
+        "is_behind",
         "name",
+        "on_news",
         "reached",
         "read_since",
         "state",
-        "stream",
         "topic_id",
         "view",
     )
@@ -108,15 +97,17 @@ class Position:
     def __init__(
         self,
         hub: Hub,
-        stream: Owner,
         name: str,
         saved: SavedPosition,
-        view: View,
+        view: ReadView,
         read_since: float,
+        on_news: Callable[[Position], None],
         form: Form = EVENTS,
     ) -> None:
-        self.hub, self.stream, self.name, self.view, self.form = hub, stream, name, view, form
-        self.reached, self.topic_id, self.state = saved, saved.topic_id, State.RESUMING
+        """`on_news` is called when the topic may have something to read, or has become GONE."""
+        self.hub, self.name, self.view, self.on_news, self.form = hub, name, view, on_news, form
+        self.reached, self.topic_id, self.state = saved, saved.topic_id, RESUMING
+        self.is_behind = False  # the last reading did not reach the head
         self.announced_head_seq, self.read_since = 0, read_since
 
     @property
@@ -126,7 +117,7 @@ class Position:
 
     @property
     def is_readable(self) -> bool:
-        return self.state not in UNREADABLE
+        return self.state is not RESUMING and self.state is not GONE
 
     # -- Resuming, and the end ----------------------------------------------------------------------------------------
 
@@ -140,7 +131,7 @@ class Position:
             self.hub.leave(self.topic_id, self)
         self.reached = reached
         if found is None:
-            self.state = State.GONE
+            self.state = GONE
             self.hub.seekers[self] = None
             return
         self.topic_id = found.topic_id
@@ -148,9 +139,9 @@ class Position:
         # The hub may have heard of a newer head while we looked. Then we are behind, because we ignored its hint.
         head_seq = self.hub.heads[found.topic_id] = max(found.head_seq, self.hub.heads.get(found.topic_id, 0))
         if self.seq == head_seq:
-            self.state, self.announced_head_seq = State.LIVE, head_seq
+            self.state, self.announced_head_seq = LIVE, head_seq
         else:
-            self.state = State.FIRST_READ
+            self.state = FIRST_READ
 
     def close(self) -> None:
         self.hub.leave(self.topic_id, self)
@@ -160,7 +151,11 @@ class Position:
 
     def heard(self, head_seq: int) -> None:
         if head_seq != self.seq:
-            self.stream.read_soon(self)
+            self.read_soon()
+
+    def read_soon(self) -> None:
+        if self.is_readable:
+            self.on_news(self)
 
     def vanished(self) -> None:
         """The topic was deleted: the hub has looked, or a read has found no topic of this id."""
@@ -168,27 +163,26 @@ class Position:
             return
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
-        self.state = State.GONE
-        self.stream.topic_deleted(self)
+        self.state = GONE
+        self.on_news(self)
 
     def appeared(self, topic_id: int) -> None:
         """A topic of this name was created again."""
         self.hub.seekers.pop(self, None)
         self.topic_id, self.announced_head_seq = topic_id, 0
-        self.state = State.CATCHING_UP
+        self.state = CATCHING_UP
         self.follow()
-        self.stream.read_soon(self)
+        self.on_news(self)
 
     # -- Advancing by a read ------------------------------------------------------------------------------------------
 
     def taken(self, reading: Reading) -> Batch | None:
-        """Returns the batch to advance by, and queues the next read if the topic has more. Returns None if the position cannot
-        advance by this reading."""
-        to_read = self.stream.to_read
+        """Returns the batch to advance by, or None if the position cannot advance by this reading."""
+        self.is_behind = False
         if not self.is_readable:
             return None
         if reading.error is not None:
-            self.hub.loop.call_later(RETRY_SECONDS, self.stream.read_soon, self)
+            self.hub.loop.call_later(RETRY_SECONDS, self.read_soon)
             return None
         if reading.batch is None:
             self.vanished()
@@ -197,14 +191,11 @@ class Position:
         if self.is_outdated(window):
             # The next read is accepted with any head, so a read is repeated only once.
             self.announced_head_seq, self.read_since = 0, time.monotonic()
-            to_read.add(self)
+            self.is_behind = True
             return None
         # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
         # read.
-        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0)):
-            to_read.add(self)
-        else:
-            to_read.drop(self)
+        self.is_behind = window.next_from_seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
         return reading.batch
 
     def is_outdated(self, window: Window) -> bool:
@@ -217,19 +208,19 @@ class Position:
 
     def is_said_by(self, batch: Batch) -> bool:
         """Returns True if the batch's shared message contains everything for a stream with a single topic."""
-        is_news = self.state is not State.LIVE and batch.window.caught_up
+        is_news = self.state is not LIVE and batch.window.caught_up
         return batch.window.lost is None and not is_news and not batch.is_empty
 
     def move(self, window: Window) -> None:
         """Sets the position to the end of the window."""
         is_told = self.reached.told and window.next_from_seq == self.seq
         self.reached = SavedPosition(self.topic_id, window.next_from_seq, is_told)
-        self.state = State.LIVE if window.caught_up else State.CATCHING_UP
+        self.state = LIVE if window.caught_up else CATCHING_UP
         self.announced_head_seq = window.head_seq
 
     def advance(self, batch: Batch) -> Iterator[bytes]:
         """Advances by a batch. Yields each frame without an id. At each yield, `id_line` returns the frame's id."""
-        window, was_live = batch.window, self.state is State.LIVE
+        window, was_live = batch.window, self.state is LIVE
         if self.reached.told and self.reached.topic_id == self.topic_id:
             window = window.for_a_start_at(self.seq)
         if (lost := self.tombstone(window)) is not None:
@@ -250,7 +241,7 @@ class Position:
         if reason is None:
             return None
         cause = {}
-        if self.state is State.FIRST_READ and reason in LATE:
+        if self.state is FIRST_READ and reason in LATE:
             cause, reason = {"cause": reason}, "from_seq_too_old"
         return self.form.event(
             "tombstone",
@@ -272,7 +263,7 @@ class Position:
 
     def saved(self, arrived: SavedPosition) -> SavedPosition:
         """Returns the position as it is saved. `arrived`: how far the client has surely come."""
-        if self.state is State.RESUMING:
+        if self.state is RESUMING:
             return self.reached  # nothing was sent, so the saved position is still right
         is_same = arrived.topic_id == self.reached.topic_id
         # A deletion is sent again unless the client surely got the event. Both positions must therefore be gone.
@@ -292,6 +283,6 @@ def id_line(positions: Collection[Position]) -> bytes:
     Until all positions have resumed, the line is empty and the client keeps the old id. The saved positions may be ahead of the
     client, or behind the client.
     """
-    if any(position.state is State.RESUMING for position in positions):
+    if any(position.state is RESUMING for position in positions):
         return b""
     return frames.id_line({position.name: position.seq for position in positions if not position.reached.gone})

@@ -12,7 +12,7 @@ from watch.batch import Batch
 Render = Callable[[str, str], bytes]
 
 
-class View(NamedTuple):
+class ReadView(NamedTuple):
     """The records and the fields that a reader gets of a topic, and their form."""
 
     limit: int

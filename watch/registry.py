@@ -7,8 +7,10 @@ others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
 from django.conf import settings
@@ -46,9 +48,7 @@ DELETE FROM topics_streamcount
 
 
 class Open(Protocol):
-    """An open stream of either kind."""
-
-    key: Key
+    """An open stream of any kind."""
 
     def end(self, code: str, message: str) -> None:
         """Sends the reason to the client and ends the stream soon. The stream leaves the registry after it has ended."""
@@ -57,6 +57,7 @@ class Open(Protocol):
 class Registry:
     """The open streams and their counts. Lives in the hub's event loop. The hub calls count, save and check_keys once a second.
 
+    `streams` has the key of each open stream, or None for a stream of the console, because its user has no key.
     `own` and `others` count streams by holder (a key or an address). `own` is exact for this process. `others` has the numbers of
     the last exchange. `closing` holds the last positions of sessions whose streams have ended and are not saved yet.
     """
@@ -64,7 +65,7 @@ class Registry:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.process = secrets.token_hex(8)
-        self.streams: dict[Open, None] = {}
+        self.streams: dict[Open, Key | None] = {}
         self.own: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
         self.closing: list[Saved] = []
@@ -88,6 +89,24 @@ class Registry:
 
     def exit(self, key: Key) -> None:
         self.own[key.holder] -= 1
+
+    @contextlib.asynccontextmanager
+    async def place(self, key: Key) -> AsyncIterator[None]:
+        """Counts a stream until the block ends. Raises Throttled."""
+        await self.enter(key)
+        try:
+            yield
+        finally:
+            self.exit(key)
+
+    @contextlib.contextmanager
+    def listed(self, stream: Open, key: Key | None) -> Iterator[None]:
+        """Lists a stream as open until the block ends."""
+        self.streams[stream] = key
+        try:
+            yield
+        finally:
+            del self.streams[stream]
 
     def check(self, key: Key) -> None:
         check("streams", settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total() - 1)
@@ -127,12 +146,16 @@ class Registry:
         self.closing.append(stream.to_save(open=False))
         self.hub.soon(self.save)
 
+    def sessions(self) -> list[Stream]:
+        """Returns the streams with a stored session."""
+        return [each for each in self.streams if isinstance(each, Stream) and each.session.wid]
+
     async def save(self) -> None:
         """Saves the positions of sessions. After a failure, the next save writes the same positions."""
         # The chore of each second and ending streams may save at once. If two saves overlapped, the earlier save could write
         # older positions last. The lock lets only one save run.
         async with self.saving:
-            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved_progress][:MOST_SAVES]
+            moved = [each for each in self.sessions() if each.progress != each.saved_progress][:MOST_SAVES]
             for stream in moved:  # to the end of the order, so that the next save starts with the others
                 self.streams[stream] = self.streams.pop(stream)
             closing, progress = self.closing[:], [stream.progress for stream in moved]
@@ -144,19 +167,19 @@ class Registry:
             for stream, saved in zip(moved, progress, strict=True):
                 stream.saved_progress = saved
             if abs(now_ms() - self.refreshed) > REFRESH_MS / 2:  # abs(), so that a clock that went back delays nothing
-                wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
+                wids = [stream.session.wid for stream in self.sessions()]
                 await self.hub.store.drive(refresh(wids, now_ms()))
                 self.refreshed = now_ms()
 
     # -- Keys and shutdown --------------------------------------------------------------------------------------------
 
     async def check_keys(self) -> None:
-        """Ends the streams whose keys were revoked or changed, or whose secrets have expired."""
+        """Ends the streams of keys that were revoked or changed, or that have an expired secret."""
         if not self.streams:
             return
         await fresh_keys()
-        for stream in list(self.streams):
-            if not keyring.holds(stream.key):
+        for stream, key in list(self.streams.items()):
+            if key is not None and not keyring.holds(key):
                 stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")
 
     def busy(self) -> bool:

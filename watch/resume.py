@@ -1,5 +1,5 @@
 """Computes the position at which a stream continues in one topic: the session's saved position or the client's Last-Event-ID,
-whichever is older (docs/streams.md, "Where a stream continues").
+whichever is older (docs/watch.md, "Where a stream continues").
 
 Without a Last-Event-ID, the last frames before the connection broke are sent again, because the server cannot know about their
 arrival. After a crash of the server, the Last-Event-ID may be newer than the session, which is saved once a second. The
@@ -26,7 +26,7 @@ def resume(
 ) -> SavedPosition:
     """Returns the client's position.
 
-    `is_exact`: `saved` is what was sent, not what was saved before a crash. `shown`: the topic's seq in the Last-Event-ID.
+    `is_exact`: `saved` is the sent position, not an older one from before a crash. `shown`: the topic's seq in the Last-Event-ID.
     `knows_gone`: the client sent an id of this session in which the topic is missing. Ids lack a topic from `topic-deleted` until
     the next frame of the recreated topic.
     """

@@ -6,12 +6,14 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from watch.batch import Batch, Part
-from watch.reading import Reading, View
+from watch.reading import Reading, ReadView
 
 # A read waits for up to so many times as long as the streams took to take up the last read. So the frames of a busy topic have
 # more records, and its streams leave the event loop to others. After a lone record, the next read does not wait.
 PACE = 20.0
 LONGEST_PAUSE_SECONDS = 0.03
+# A topic is busy for so many times as long as its streams took to take up the last records.
+BUSY = 5.0
 
 
 class Link(NamedTuple):
@@ -31,16 +33,17 @@ class Tail:
     """Readings of one topic for one view, each from the seq at which the one before it ended, and started after that one.
 
     `joined` has the batches that were joined for streams between two readings, by the stream's seq. With the next reading these
-    batches are too short. `Feeds` bounds the memory of both. `pause_until` is when the next read at the end may start.
+    batches are too short. `Feeds` bounds the memory of both. `pause_until` is when the next read at the end may start. Until
+    `busy_until`, the topic is busy: its streams wait for a read, which finds more records than one append has.
     """
 
-    __slots__ = ("joined", "links", "pause_until", "view")
+    __slots__ = ("busy_until", "joined", "links", "pause_until", "view")
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ReadView) -> None:
         self.view = view
         self.links: list[Link] = []
         self.joined: dict[int, Reading] = {}
-        self.pause_until = 0.0
+        self.pause_until = self.busy_until = 0.0
 
     def was_served(self, scanned: int, woken: float, now: float) -> None:
         """Notes that the streams which waited for the last reading were called at `woken`, and have taken it up.
@@ -49,6 +52,7 @@ class Tail:
         """
         pace = PACE * (1 - 1 / max(1, scanned))
         self.pause_until = now + min(pace * (now - woken), LONGEST_PAUSE_SECONDS)
+        self.busy_until = now + BUSY * (now - woken)
 
     def pause(self, from_seq: int, now: float) -> float:
         """Returns the seconds for which a read from this seq waits. A read does not wait if its records are stored already."""

@@ -11,9 +11,11 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 
+from wire import client
+
 
 class Actor(NamedTuple):
-    """The author of a change: an id, a name for people, and the address of the connection."""
+    """The author of a change: an id, a name for people, and the address of the client."""
 
     id: str
     name: str
@@ -63,5 +65,6 @@ def visitor(request: HttpRequest) -> Actor:
 
 
 def origin(request: HttpRequest) -> str:
-    """Returns the address of the connection. It ignores the headers of proxies, because every client can send them."""
-    return str(request.META.get("REMOTE_ADDR") or "")[:64]
+    """Returns the address of the client."""
+    forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "").encode("latin-1")
+    return client.origin(str(request.META.get("REMOTE_ADDR") or ""), {b"x-forwarded-for": forwarded})

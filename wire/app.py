@@ -1,6 +1,6 @@
 """The handler of the one port's requests. Calls go from the parser (http1/) through the event loop's fast path, without ASGI
-between. Streams are ASGI applications (asgi.py). Django's WSGI handler serves everything else in a bounded pool of threads: the
-admin, and the browsable API for clients that prefer text/html.
+between. Streams and WebSockets write their answers themselves (streams.py). Django's WSGI handler serves everything else in a
+bounded pool of threads: the admin, and the browsable API for clients that prefer text/html.
 
 The app does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
 both directions. All checks happen before it reads a byte of the body.
@@ -17,43 +17,45 @@ from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import msgspec
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
-from base.errors import NotReady, Unauthorized
-from http1 import Refused, Request, Response, Writer, Written
-from http1.server import Answering
+from base.errors import MethodNotAllowed, NotFound, NotReady, Throttled, Unauthorized
+from contract.paths import decoded
+from http1 import Answering, Refused, Request, Response, Writer, WrittenAnswer
+from http1.connection import SPARE
 from store import script
 from store.database import mend
 from store.script import Script
 from store.threads import pages, quick
-from wire import accept, asgi, client, fast_path, hosts, limits, metrics, shutdown, upload, visitors
+from wire import accept, client, fast_path, hosts, limits, metrics, shutdown, upload, visitors
 from wire.answer import Answer, refusal
 from wire.api import V0, Api
 from wire.bridge import Bridge, environ
 from wire.docs import Nothing
-from wire.endpoint import Call
+from wire.endpoint import Call, Endpoint
 from wire.entrance import who
-from wire.keys import OPEN
+from wire.keys import FRESH_SECONDS, OPEN
 from wire.request_log import Context, identify
 from wire.routes import LONGEST_PATH, Matched, Routes
 from wire.schema import JSON
+from wire.streams import Opening, StreamCall
 
 log = logging.getLogger(__name__)
 Headers = dict[bytes, bytes]
 Chore = Callable[[], Awaitable[None]]
 
 MAX_BODY_BYTES = settings.TOPICS_MAX_BODY_BYTES
+MAX_CALL_BYTES = min(settings.TOPICS_MAX_CALL_BYTES, MAX_BODY_BYTES)
 GZIP_FROM = 1024  # bytes of the smallest zipped body: a smaller body saves less than its header costs
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = frozenset(("/v0/schema", "/v0/docs"))
-ALIASES = {"/healthz": "/v0/health", "/readyz": "/v0/ready"}
 READY = "/v0/ready"
 READY_SECONDS = 2.0  # within this time every serving connection must answer
 TAKES_BODY = ("POST", "PUT")
+BUSY = (429, 503)  # refusals that come at once, because they say when to send again
 UNKNOWN = (JSON, accept.HTML)  # the media types of a path that does not exist
 JSON_HEADERS = [(b"content-type", b"application/json")]
 ORIGIN = re.compile(rb"(?i)https?://[^/?]*")  # before the path in a request to a proxy
@@ -62,15 +64,14 @@ MOST_PATHS = 2000  # paths whose lookup is cached
 ADMIN_FORM_BYTES = 512 * 1024
 
 
-# Opens the WebSocket of a path: answers the request, or raises. Arguments: the request, its query and headers, the writer.
-Opening = Callable[[Request, bytes, Headers, Writer], Awaitable[None]]
+STREAM_ALLOWS = ((b"allow", b"GET, OPTIONS"),)
 
 
 class Target(NamedTuple):
-    """An unquoted path, and its stream, WebSocket or endpoints. If all are None, Django may know the path."""
+    """A decoded path, and its stream, WebSocket or endpoints. If all are None, Django may know the path."""
 
     path: str
-    stream: asgi.Application | None
+    stream: Opening | None
     socket: Opening | None
     found: Matched | None
 
@@ -82,11 +83,11 @@ class App:
         self,
         site: Callable[..., Any],
         routes: Routes,
-        stream_at: Callable[[str], asgi.Application | None],
+        stream_at: Callable[[str], Opening | None],
         socket_at: Callable[[str], Opening | None],
         checks: list[Chore],
     ) -> None:
-        """`site`: Django's WSGI application. `routes`: the endpoints. `stream_at`: returns the stream of a path, or None.
+        """`site`: Django's WSGI application. `routes`: the calls. `stream_at`: returns the stream of another path, or None.
         `socket_at`: returns the WebSocket of a path, or None.
 
         `checks` raise NotReady if a serving connection does not answer.
@@ -99,37 +100,66 @@ class App:
         if not request.target.startswith(b"/"):
             request.target = ORIGIN.sub(b"", request.target, count=1) or b"/"
         raw, _, query = request.target.partition(b"?")
-        path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
         headers = request.by_name
         request.added.append((b"date", date(int(time.time()))))
         identify(request)
+        try:
+            path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
+        except NotFound as unknown:
+            return self.refuse(request, headers, refusal(unknown, time.perf_counter()))
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
-            return sent(request, headers, refusal(error, time.perf_counter()))
-        if socket is not None:
-            return Written(
-                lambda writer: self.written(socket(request, query, headers, writer), request, headers, writer)
+            return self.refuse(request, headers, refusal(error, time.perf_counter()))
+        if SPARE in request.state and path not in hosts.PROBES:
+            full = NotReady(
+                "no file descriptor of this process is free: try again later, or ask for a higher limit of open files"
             )
+            return self.refuse(request, headers, refusal(full, time.perf_counter()))
+        if request.method != "GET" and (socket is not None or stream is not None):
+            return self.refuse(request, headers, not_a_stream(request.method))
+        if socket is not None:
+            return self.opening(socket, request, path, query, headers)
         if request.is_upgrade and headers.get(b"upgrade", b"").lower() == b"websocket":
             return Response(403)
         if stream is not None:
-            return Written(
-                lambda writer: self.written(asgi.run(stream, request, path, query, writer), request, headers, writer)
-            )
+            return self.opening(stream, request, path, query, headers)
         return self.request(found, request, path, query, headers)
 
     def look_up(self, raw: bytes) -> Target:
-        path = unquote(raw.decode("latin-1"))
-        return Target(path, self.stream_at(path), self.socket_at(path), self.routes.find(ALIASES.get(path, path)))
+        path = decoded(raw.decode("latin-1"))
+        return Target(
+            path, self.routes.stream_at(path) or self.stream_at(path), self.socket_at(path), self.routes.find(path)
+        )
 
-    async def written(self, answering: Awaitable[None], request: Request, headers: Headers, writer: Writer) -> None:
-        """Lets a stream or a WebSocket answer. Answers with the refusal if it raises before it has begun."""
-        started = time.perf_counter()
-        try:
-            await answering
-        except Exception as error:
-            if writer.has_begun:
-                raise
-            writer.send(sent(request, headers, refusal(error, started)))
+    def opening(self, opening: Opening, request: Request, path: str, query: bytes, headers: Headers) -> WrittenAnswer:
+        """Lets a stream or a WebSocket answer. If it raises before its first byte, the client gets the refusal."""
+
+        async def run(writer: Writer) -> None:
+            started = time.perf_counter()
+            try:
+                await opening(StreamCall(request, path, query, headers, writer))
+            except Exception as error:
+                if writer.has_begun:
+                    raise
+                writer.send(await self.refused(request, headers, refusal(error, started)))
+
+        return WrittenAnswer(run)
+
+    def refuse(self, request: Request, headers: Headers, answer: Answer) -> Response | Awaitable[Response]:
+        """Refuses a request by its head."""
+        if upload.can_be_large(request, headers):
+            return self.refused(request, headers, answer)
+        return sent(request, headers, answer)
+
+    async def refused(self, request: Request, headers: Headers, answer: Answer) -> Response:
+        """Returns a refusal, in turn if the request has a large body: otherwise the next such request would come at once."""
+        if answer.status not in BUSY:
+            known = request.context.holder if request.context is not None else ""
+            holder = known or client.address(request.origin, headers)
+            try:
+                await upload.refused(request, headers, holder)
+            except Throttled as error:
+                answer = refusal(error, time.perf_counter())
+        return sent(request, headers, answer)
 
     async def request(
         self, found: Matched | None, request: Request, path: str, query: bytes, headers: Headers
@@ -141,7 +171,7 @@ class App:
         try:
             shutdown.check()
             if media == accept.HTML and (found is not None or is_unknown(path)):
-                answer = await self.browse(api, request, path, headers)
+                answer = await self.browse(found, api, request, path, headers)
             elif found is None:
                 answer = await self.page(request, path, headers)
             elif path in hosts.PROBES:
@@ -151,6 +181,7 @@ class App:
         except Exception as error:
             answer = api.refusal(error, started)
             metrics.request(request.method, context.route, answer.status, elapsed(started))
+            return await self.refused(request, headers, answer)
         return sent(request, headers, answer)
 
     async def call(
@@ -165,24 +196,35 @@ class App:
         """Answers a call of an API in this event loop. `media`: the negotiated media type of the answer."""
         found.api.check(request.target, headers)
         key, method = await who(found.api, request.origin, headers), request.method
+        request.context.holder = key.holder
         with limits.under_way(key.holder) as held:
             if method == "OPTIONS":
                 return fast_path.options(found.endpoints)
             endpoint = fast_path.endpoint_of(found.endpoints, method, media)
             body = b""
             if method in TAKES_BODY or request.body.length != 0:
-                most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
+                most = most_bytes(endpoint) if method in TAKES_BODY else upload.SMALL
+                if endpoint.scope is not None and upload.can_be_large(request, headers):
+                    endpoint.check(key, found.arguments)  # a key without the scope costs no large body
                 body = await upload.read(request, headers, most, held)
-            call: fast_path.Request = Call(key, headers, query, body, request.origin, started, str(media))
+                if elapsed(started) > FRESH_SECONDS:  # a body can take minutes, and its key can be revoked meanwhile
+                    key = await who(found.api, request.origin, headers)
+            origin = client.origin(request.origin, headers)
+            call: fast_path.Request = Call(key, headers, query, body, origin, started, str(media))
             request.context.call, request.context.called = call, time.perf_counter()
-            return await fast_path.answer(endpoint, call, found.arguments)
+            answer = await fast_path.answer(endpoint, call, found.arguments)
+            if endpoint.scope == "read" and elapsed(request.context.called) > FRESH_SECONDS:
+                await who(found.api, request.origin, headers)  # a long poll must not show records to a revoked key
+            return answer
 
-    async def browse(self, api: Api, request: Request, path: str, headers: Headers) -> Answer:
+    async def browse(self, found: Matched | None, api: Api, request: Request, path: str, headers: Headers) -> Answer:
         """Answers with a page of the browsable API (view.py). A stranger's body is not read, and the page says 401."""
         api.check(request.target, headers)
         visitor = await self.visitor(api, request, headers)
+        endpoint = None if found is None else found.endpoints.get(request.method)
+        most = MAX_CALL_BYTES if endpoint is None else most_bytes(endpoint)
         with limits.under_way(visitor or client.address(request.origin, headers)) as held:
-            body = await upload.read(request, headers, MAX_BODY_BYTES, held) if visitor is not None else b""
+            body = await upload.read(request, headers, most, held) if visitor is not None else b""
             return await self.site.call(environ(request, path, {**headers, b"accept": accept.HTML.encode()}, body))
 
     async def visitor(self, api: Api, request: Request, headers: Headers) -> str | None:
@@ -242,6 +284,20 @@ class App:
             if await pages.run(visitors.may_administer, cookie):
                 return ADMIN_FORM_BYTES
         return upload.SMALL
+
+
+def most_bytes(endpoint: Endpoint) -> int:
+    """Returns how many bytes the body of a call can have. It is parsed in the event loop, so few calls take large ones."""
+    return MAX_BODY_BYTES if endpoint.large else MAX_CALL_BYTES
+
+
+def not_a_stream(method: str) -> Answer:
+    """Returns the answer to another method than GET on the path of a stream or a WebSocket. A stream has no HEAD."""
+    if method == "OPTIONS":
+        return Answer(204, b"", STREAM_ALLOWS)
+    error = MethodNotAllowed(f"this path does not take {method}: send GET for a stream")
+    error.headers = STREAM_ALLOWS
+    return refusal(error, time.perf_counter())
 
 
 @lru_cache(4)

@@ -1,4 +1,7 @@
-"""The address of a client, by which caps and failed logins are counted (docs/security.md)."""
+"""The address of a client, for counts of caps and of failed logins, and for the audit log (docs/security.md).
+
+Behind our proxy (TOPICS_TLS_PROXY), it is the last of X-Forwarded-For.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import ipaddress
 from functools import lru_cache
 
 from django.conf import settings
+
+from wire.forwarded import client
 
 BEHIND_PROXY: bool = settings.TOPICS_TLS_PROXY
 MOST_KNOWN = 4096  # addresses in the cache
@@ -17,11 +22,15 @@ def address(peer: str, headers: dict[bytes, bytes]) -> str:
 
 
 def told(peer: str, forwarded: str) -> str:
-    """Returns the address of the connection, or the last of X-Forwarded-For behind our proxy (TOPICS_TLS_PROXY).
+    """Returns the client's address for counts: an IPv4 address, or the network of an IPv6 address."""
+    return network(client(peer, forwarded, behind_proxy=BEHIND_PROXY))
 
-    The proxy appends its client's address. The client may have invented the addresses before it.
-    """
-    return network(forwarded.rpartition(",")[2].strip() if BEHIND_PROXY and forwarded else peer)
+
+def origin(peer: str, headers: dict[bytes, bytes]) -> str:
+    """Returns the client's address for the audit log, at most 64 characters, behind our proxy as the proxy wrote it."""
+    if not BEHIND_PROXY:
+        return peer
+    return client(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), behind_proxy=True)[:64]
 
 
 @lru_cache(MOST_KNOWN)

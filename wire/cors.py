@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from http1 import Request, Response
-from http1.server import Answering, Handler
+from http1 import Answering, Handler, Request, Response
 
 # Methods and headers that a call of /v0 may use and that a browser does not send without a preflight.
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
 HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id, traceparent, x-request-id"
 # Headers of answers that a page may read.
-EXPOSED = b"retry-after, www-authenticate, content-length, topics-sealed, traceparent, x-request-id"
+EXPOSED = b"retry-after, www-authenticate, content-length, topics-answer, topics-sealed, traceparent, x-request-id"
 PREFLIGHT_SECONDS = 600  # for this time a browser can cache a preflight
 
 

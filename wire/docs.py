@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from base.errors import Internal, InvalidRequest, TopicsError
 from store.database import translated
+from wire import asyncapi, parse
 from wire.answer import error_answer
 from wire.openapi import API, schema
 from wire.parse import STRICT, NoFields, parse_query
@@ -28,24 +29,36 @@ log = logging.getLogger(__name__)
 
 
 class Open(View):
-    """A page that needs no key and takes no query."""
+    """A page that needs no key. `query`: the shape of its query."""
 
+    query: type[Any] = NoFields
     authentication_classes = permission_classes = ()
     renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        if STRICT:
-            parse_query(request.META["QUERY_STRING"].encode("latin-1"), NoFields)
+        if STRICT or self.query is not NoFields:
+            self.wanted = parse_query(request.META["QUERY_STRING"].encode("latin-1"), self.query)
+
+
+class SchemaQuery(parse.Request):
+    """The format of the schema."""
+
+    format: Literal["openapi", "asyncapi"] = "openapi"
+    """`openapi`: the calls, as OpenAPI 3.1. `asyncapi`: the streams and the WebSocket, as AsyncAPI 3."""
 
 
 class Schema(Open):
     """GET /v0/schema."""
 
+    query = SchemaQuery
+    wanted: SchemaQuery
     described = API("", {}, {}, ())
+    streams: Any = None
 
     def get(self, request: Request) -> Response:
-        return Response(schema(self.described))
+        of_streams = self.wanted.format == "asyncapi"
+        return Response(asyncapi.schema(self.streams) if of_streams else schema(self.described))
 
 
 class Docs(Open):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from urllib.parse import parse_qs
 
 from base.errors import Unauthorized
 from store.database import translating
@@ -12,6 +11,7 @@ from store.threads import quick
 from wire.api import Api, Keys
 from wire.client import address
 from wire.keys import OPEN, Key, keyring, open_to
+from wire.tokens import token_in
 
 _asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
 # Requests with unknown keys share one reading of the keys in this time, because a client may guess keys at any rate.
@@ -62,10 +62,10 @@ async def who_follows(query: bytes, peer: str, headers: dict[bytes, bytes]) -> K
     can send no header. Raises Unauthorized or NotReady."""
     await fresh_keys()
     authorization = headers.get(b"authorization")
-    tokens = parse_qs(query.decode("latin-1")).get("token")
     given = authorization.decode("latin-1") if authorization else None
-    if given is None and tokens:
-        given = f"Bearer {tokens[-1]}"
+    if given is None:
+        token, _ = token_in(query.decode("latin-1"))
+        given = f"Bearer {token}" if token else None
     return counted(keyring.authenticate(given), peer, headers)
 
 

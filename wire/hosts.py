@@ -12,9 +12,10 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from base.errors import InvalidRequest
+from contract.operations import Operation
 
 # An orchestrator or a load balancer probes these paths by an address that the settings cannot know.
-PROBES = frozenset({"/v0/health", "/v0/ready", "/healthz", "/readyz"})
+PROBES = frozenset(each.path for probe in (Operation.GET_HEALTH, Operation.GET_READY) for each in probe.paths)
 
 
 def refused(path: str, host: bytes) -> InvalidRequest | None:

@@ -27,12 +27,12 @@ from wire.client import MOST_KNOWN
 
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
-SCOPES = ("read", "write", "commit", "delete", "admin")
+SCOPES = ("read", "write", "commit", "delete", "webhooks", "admin")
 LEAST_SECRET = 16  # least characters of a secret in the environment, if others can reach the server
 # The keys of the admin (topics.models.ApiKey). The table is small, so the query needs no index.
 KEYS = """
 SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, commit, delete_scope,
-       admin, prefixes
+       webhooks, admin, prefixes
   FROM topics_apikey
 """
 # Accurate to the minute, because the last use is for people and not worth a write each second.
@@ -107,9 +107,9 @@ def sha256(secret: str) -> bytes:
 
 
 def granted(scopes: Iterable[str]) -> frozenset[str]:
-    """Returns the scopes of a key. The scope `admin` includes `commit`."""
+    """Returns the scopes of a key. The scope `admin` includes `commit` and `webhooks`."""
     found = frozenset(scopes)
-    return found | {"commit"} if "admin" in found else found
+    return found | {"commit", "webhooks"} if "admin" in found else found
 
 
 def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
@@ -179,7 +179,7 @@ class Keyring:
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)
             self._note_use()
-            rows = [Row(*row) for row in fetched(KEYS)]
+            rows = [KeyRow(*row) for row in fetched(KEYS)]
             self._keys = {**self._fixed, **by_digest(rows)}
             # Revoked and expired keys still count as configured, so that the end of the last key does not open the server.
             self._configured = bool(self._fixed or rows)
@@ -218,7 +218,7 @@ class Keyring:
         raise Unauthorized("this key is unknown, revoked or expired: use another key")
 
 
-class Row(NamedTuple):
+class KeyRow(NamedTuple):
     """A stored key."""
 
     id: int
@@ -232,18 +232,19 @@ class Row(NamedTuple):
     write: bool
     commit: bool
     delete_scope: bool
+    webhooks: bool
     admin: bool
     prefixes: str
 
     def scopes(self) -> frozenset[str]:
-        columns = (self.read, self.write, self.commit, self.delete_scope, self.admin)
+        columns = (self.read, self.write, self.commit, self.delete_scope, self.webhooks, self.admin)
         return granted(scope for scope, is_on in zip(SCOPES, columns, strict=True) if is_on)
 
     def key(self, digest: bytes, until_ms: int | None) -> Key:
         return Key(f"key:{self.id}", self.scopes(), tuple(self.prefixes.split()), self.name, digest, until_ms)
 
 
-def by_digest(rows: Iterable[Row]) -> dict[bytes, Key]:
+def by_digest(rows: Iterable[KeyRow]) -> dict[bytes, Key]:
     """Returns the keys of these rows by the SHA-256 of the secret. A key that is being rotated has both of its secrets."""
     keys: dict[bytes, Key] = {}
     for row in rows:

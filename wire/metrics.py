@@ -26,11 +26,11 @@ from wire.keys import Key
 
 COUNTED = (
     ("topics_appends_total", "Acknowledged appends", ()),
-    ("topics_appended_records_total", "Records appended", ()),
-    ("topics_diffs_total", "Reads by diff", ()),
-    ("topics_read_records_total", "Records examined by diffs", ()),
-    ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
-    ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
+    ("topics_appended_records_total", "Records of these appends", ()),
+    ("topics_diffs_total", "Diffs", ()),
+    ("topics_read_records_total", "Records that the diffs looked at", ()),
+    ("topics_http_requests_total", "Requests", ("method", "route", "status")),
+    ("topics_throttled_total", "Refusals by a cap. It appears with the first refusal", ("limit",)),
     # These two form a histogram (see histogram()). prometheus_client's own would take one call for each request.
     ("topics_request_bucket_total", "Requests by duration", ("method", "route", "le")),
     ("topics_request_microseconds_total", "Duration of requests", ("method", "route")),
@@ -116,7 +116,7 @@ Collector = Callable[[Key], Script[list[Metric]]]
 collectors: Slot[Sequence[Collector]] = Slot()
 
 
-class Gathered:
+class GatheredMetrics:
     """A registry's content for one scrape."""
 
     def __init__(self, metrics: list[Metric]) -> None:
@@ -126,12 +126,12 @@ class Gathered:
         return iter(self.metrics)
 
 
-def gather(key: Key) -> Script[Gathered]:
+def gather(key: Key) -> Script[GatheredMetrics]:
     """Returns the counters of all processes (if the key may see all), and the gauges that the key may see."""
     found = list(counters()) if key.sees_all else []
     for collector in collectors.value:
         found += yield from collector(key)
-    return Gathered(found)
+    return GatheredMetrics(found)
 
 
 @cache
@@ -159,7 +159,9 @@ def counters() -> Iterator[Metric]:
 def histogram(buckets: Metric, sums: Metric) -> Metric:
     """Returns the histogram of request durations by route, from the counters of its buckets and of the total time."""
     family = HistogramMetricFamily(
-        "topics_http_request_seconds", "Duration of requests without streams", labels=("method", "route")
+        "topics_http_request_seconds",
+        "Histogram of durations, without streams. A long poll counts its wait",
+        labels=("method", "route"),
     )
     counted: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for labels, value in values(buckets):
@@ -178,7 +180,7 @@ def values(counter: Metric) -> Iterable[tuple[dict[str, str], float]]:
     return ((sample.labels, sample.value) for sample in counter.samples)
 
 
-def as_dict(gathered: Gathered) -> dict[str, Any]:
+def as_dict(gathered: GatheredMetrics) -> dict[str, Any]:
     """Returns the type, the help and the samples of each metric, by name."""
     return {
         metric.name: {

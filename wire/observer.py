@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from http1 import Request, Response, Writer, Written
-from http1.server import Answering, Handler
+from http1 import Answering, Handler, Request, Response, Writer, WrittenAnswer
 
 Note = TypeVar("Note")
 
@@ -29,22 +28,22 @@ class Observer(Generic[Note]):
         if isinstance(answering, Response):
             self.ended(request, answering, note)
             return answering
-        if isinstance(answering, Written):
+        if isinstance(answering, WrittenAnswer):
             return self.stream(request, answering.run, note)
         return self.call(request, answering, note)
 
     async def call(self, request: Request, answering: Awaitable[Answering], note: Note) -> Answering:
         answer = await answering
-        if isinstance(answer, Written):
+        if isinstance(answer, WrittenAnswer):
             return self.stream(request, answer.run, note)
         self.ended(request, answer, note)
         return answer
 
-    def stream(self, request: Request, run: Callable[[Writer], Awaitable[None]], note: Note) -> Written:
+    def stream(self, request: Request, run: Callable[[Writer], Awaitable[None]], note: Note) -> WrittenAnswer:
         async def observed(writer: Writer) -> None:
             try:
                 await run(writer)
             finally:
                 self.ended(request, None, note)
 
-        return Written(observed)
+        return WrittenAnswer(observed)

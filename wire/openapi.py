@@ -11,7 +11,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ from django.conf import settings
 from msgspec import inspect as kinds
 
 from base import errors
-from wire.endpoint import Operation
-from wire.schema import JSON, Error, Shape
+from wire.endpoint import Declaration
+from wire.schema import JSON, Error, Format, Shape
 from wire.sentences import sentences
 
 Part = dict[str, Any]
@@ -59,7 +59,7 @@ class API:
     about: str
     tags: Mapping[str, str]
     names: Mapping[str, Part]
-    operations: Sequence[Operation]
+    operations: Sequence[Declaration]
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def schema(api: API) -> bytes:
 
 def document(api: API) -> Part:
     """Returns the whole OpenAPI document."""
-    shapes = Shapes(api.operations)
+    shapes = Shapes(shapes_of(api.operations), {each.query for each in api.operations if each.query})
     paths: dict[str, Part] = {path_of(each): {} for each in api.operations}
     for each in sorted(api.operations, key=lambda each: METHODS.index(each.method)):
         paths[path_of(each)][each.method.lower()] = operation(each, api, shapes)
@@ -83,23 +83,27 @@ def document(api: API) -> Part:
     }
 
 
-def path_of(of: Operation) -> str:
+def path_of(of: Declaration) -> str:
     return "/" + re.sub(r"<str:(\w+)>", r"{\1}", of.path)
+
+
+def shapes_of(operations: Iterable[Declaration]) -> Iterator[Shape]:
+    """Yields the shapes of bodies and answers."""
+    for each in operations:
+        yield from (*each.bodies(), *each.shapes(), *(format.shape for format in each.formats()))
 
 
 class Shapes:
     """The schemas of all shapes. The document has `components` as they are, and `queries` as parameters."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
-        shapes = [shape for each in operations for shape in (*each.bodies(), each.query, *each.shapes()) if shape]
-        every = sorted(structs([*shapes, Error]), key=lambda shape: shape.__name__)
+    def __init__(self, shapes: Iterable[Shape], queries: Collection[Shape]) -> None:
+        every = sorted(structs([*shapes, *queries, Error]), key=lambda shape: shape.__name__)
         _, schemas = msgspec.json.schema_components(every, ref_template=REFERENCE)
         for shape in every:
             describe(shape, schemas[shape.__name__])
         schemas["Problem"]["properties"]["code"] |= {"enum": sorted(every_code()), "title": "Code"}
         self.named: dict[str, Part] = {}
         schemas = {name: self.plain(each) for name, each in schemas.items()}
-        queries = {each.query for each in operations if each.query}
         self.queries = {shape: schemas.pop(shape.__name__) for shape in queries}
         self.components = dict(sorted((schemas | self.named).items()))
 
@@ -175,7 +179,7 @@ def reference(name: str) -> Part:
     return {"$ref": REFERENCE.format(name=name)}
 
 
-def operation(of: Operation, api: API, shapes: Shapes) -> Part:
+def operation(of: Declaration, api: API, shapes: Shapes) -> Part:
     summary, _, more = of.summary.partition("\n\n")
     needs = f"Needs a key with the scope `{of.scope}`." if of.scope else "Needs no key."
     said: Part = {
@@ -190,18 +194,19 @@ def operation(of: Operation, api: API, shapes: Shapes) -> Part:
     if of.body is not None:
         bodies = [reference(shape.__name__) for shape in of.bodies()]
         content = {"schema": {"anyOf": bodies} if len(bodies) > 1 else bodies[0], "example": of.example}
-        said["requestBody"] = {"required": of.needs_body, "content": {JSON: content}}
+        others = of.translation.formats if of.translation is not None else ()
+        said["requestBody"] = {"required": of.needs_body, "content": {JSON: content}, **formatted(others)}
     return said
 
 
-def named(of: Operation, names: Mapping[str, Part]) -> Iterator[Part]:
+def named(of: Declaration, names: Mapping[str, Part]) -> Iterator[Part]:
     """Yields the parameters in the path."""
     for name in re.findall(r"<str:(\w+)>", of.path):
         part = {"name": name, "in": "path", "required": True, **names[name]}
         yield {**part, "example": of.names.get(name, part["example"])}
 
 
-def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
+def asked(of: Declaration, shapes: Shapes) -> Iterator[Part]:
     """Yields the parameters in the query."""
     whole = shapes.queries[of.query] if of.query else {"properties": {}}
     for name, given in whole["properties"].items():
@@ -220,26 +225,28 @@ def without_null(schema: Part) -> Part:
     return inner | {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
 
 
-def headers(of: Operation) -> Iterator[Part]:
+def headers(of: Declaration) -> Iterator[Part]:
     for name, sentence in of.headers.items():
         yield {"name": name, "in": "header", "description": sentence, "schema": {"type": "string"}}
 
 
-def told(of: Operation) -> Part:
+def told(of: Declaration) -> Part:
     """Returns the headers that the answers can have."""
     named = {name: {"description": said, "schema": {"type": "string"}} for name, said in of.tells.items()}
     return {"headers": named} if named else {}
 
 
-def responses(of: Operation) -> Iterator[tuple[str, Part]]:
+def responses(of: Declaration) -> Iterator[tuple[str, Part]]:
     for status, answers in of.answers.items():
         content = {}
-        for answer in answers if isinstance(answers, tuple) else (answers,):
+        every = answers if isinstance(answers, tuple) else (answers,)
+        for answer in every:
             if isinstance(answer, str):
                 content[answer] = {"schema": {"type": "string"}}
-            else:
+            elif not isinstance(answer, Format):
                 content[JSON] = {"schema": reference(answer.__name__)}
-        yield str(status), {"description": done(status, of), "content": content, **told(of)}
+        others = formatted(each for each in every if isinstance(each, Format))
+        yield str(status), {"description": done(status, of), "content": content, **others, **told(of)}
     for status, said in codes(refused_with(of)).items():
         described = "\n".join(f"- `{code}`: {sentence}" for code, sentence in said.items())
         refused = {"description": described, "content": {JSON: {"schema": reference("Error")}}}
@@ -247,12 +254,24 @@ def responses(of: Operation) -> Iterator[tuple[str, Part]]:
         yield str(status), {**refused, **headers}
 
 
-def refused_with(of: Operation) -> list[type[errors.TopicsError]]:
+def formatted(formats: Iterable[Format]) -> Part:
+    """Returns the description of further formats of JSON, in a field that generators of clients leave out.
+
+    With several formats as `content`, the types of generated clients do not say which one a call has.
+    """
+    described = {}
+    for each in formats:
+        schema = reference(each.shape.__name__)
+        described[each.media] = {"schema": {"type": "array", "items": schema} if each.is_array else schema}
+    return {"x-content": described} if described else {}
+
+
+def refused_with(of: Declaration) -> list[type[errors.TopicsError]]:
     """Returns every refusal that a call can get."""
     return [*ANYWHERE, *of.errors, *(NAMING if "<" in of.path else ()), *(SENDING if of.body else ())]
 
 
-def done(status: int, of: Operation) -> str:
+def done(status: int, of: Declaration) -> str:
     if status == 201:
         return "Done. The object was created."
     return "Done. The object existed before." if 201 in of.answers else "Done."

@@ -12,12 +12,14 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 from django.conf import settings
 
+from base.depth import too_deep
 from base.errors import InvalidRequest
 from base.surrogates import lone_surrogate
 from wire import hints
 
 T = TypeVar("T")
 MOST_FIELDS = 1000  # fields of a query
+AGAINST_CACHES = "_"  # a field of a query that some clients add so that no cache answers. It asks for nothing
 STRICT: bool = settings.TOPICS_STRICT
 
 
@@ -55,7 +57,7 @@ def parse(body: bytes, shape: type[T]) -> T:
         surrogate = lone_surrogate(body)
         raise (InvalidRequest(surrogate) if surrogate else hints.refused(error, shape, "body", len(body))) from error
     except RecursionError as error:
-        raise InvalidRequest("the JSON is nested too deeply") from error
+        raise too_deep("the JSON") from error
 
 
 def query_pairs(raw: bytes) -> list[tuple[str, str]]:
@@ -84,6 +86,8 @@ def parse_query(raw: bytes, shape: type[T]) -> T:
         return shape()
     fields, given = query_fields(shape), dict[str, Any]()  # type: ignore[arg-type]
     for name, value in query_pairs(raw):
+        if name == AGAINST_CACHES:
+            continue
         if name not in fields:
             if shape.__struct_config__.forbid_unknown_fields:  # type: ignore[attr-defined]
                 raise hints.unknown(name, list(fields), "query")

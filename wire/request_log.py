@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from base.tracing import TRACEPARENT
-from http1 import Request, Response
-from http1.server import Handler
+from http1 import Handler, Request, Response
 from wire.endpoint import Call
 from wire.keys import Key
 from wire.observer import Observer
@@ -30,12 +29,13 @@ Headers = dict[bytes, bytes]
 
 
 class Context:
-    """What the app learned of a request: the route, and its call when the body has arrived, at the time `called`."""
+    """The app's knowledge of a request: the route, the holder (limits.py) after its key is checked, and its call after the body
+    has arrived, at the time `called`."""
 
-    __slots__ = ("call", "called", "route")
+    __slots__ = ("call", "called", "holder", "route")
 
     def __init__(self, route: str) -> None:
-        self.route, self.called = route, 0.0
+        self.route, self.holder, self.called = route, "", 0.0
         self.call: Call[Any, Any] | None = None
 
 

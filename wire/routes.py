@@ -1,17 +1,19 @@
-"""The endpoints by path. A lookup takes one step for each segment."""
+"""The endpoints by path."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from base.errors import NotFound
+from contract.paths import Tree
 from wire.accept import HTML
 from wire.api import Api
-from wire.endpoint import Endpoint
+from wire.endpoint import Endpoint, pattern
 from wire.hints import NEAR, likeness
+from wire.streams import Opening, StreamEndpoint
 
 LONGEST_PATH = 600  # characters. Longer paths get no suggestion, and their lookup is not cached.
 ANY = re.compile(r"<str:(\w+)>")
@@ -35,43 +37,46 @@ class Near(NamedTuple):
 
 
 class Routes:
-    """The table of all endpoints. `others`: other paths of this server, for suggestions."""
+    """The table of all endpoints and streams. `others`: other paths of this server, for suggestions."""
 
-    def __init__(self, endpoints: Iterable[Endpoint], others: Sequence[str] = ()) -> None:
-        self.others = others
-        self.tree: dict[Any, Any] = {}
+    def __init__(
+        self, endpoints: Iterable[Endpoint], streams: Sequence[StreamEndpoint] = (), others: Sequence[str] = ()
+    ) -> None:
+        self.others = (*(each.path for each in streams), *others)
+        self.streams: Tree[StreamEndpoint] = Tree()
+        for stream in streams:
+            self.streams.add(stream.operation.paths[0].segments, stream)
+        self.tree: Tree[dict[str, Endpoint]] = Tree()
         self.by_path: dict[str, dict[str, Endpoint]] = {}
-        for each in endpoints:
-            self.add(each.path, each)
+        self.endpoints = tuple(endpoints)
+        for each in self.endpoints:
+            for path in each.operation.paths:
+                self.add(pattern(path), path.method, each)
 
-    def add(self, path: str, endpoint: Endpoint) -> None:
-        node = self.tree
-        for segment in path.split("/"):
-            node = node.setdefault(None if ANY.fullmatch(segment) else segment, {})
+    def add(self, path: str, method: str, endpoint: Endpoint) -> None:
         methods = self.by_path.setdefault(path, {})
-        assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice: remove one declaration"
+        assert method not in methods, f"{method} {path} is declared twice: remove one declaration"
         same = all(each.api is endpoint.api and each.media == endpoint.media for each in methods.values())
         assert same, f"the endpoints of {path} differ in their API or their media types"
-        methods[endpoint.method] = endpoint
-        node[END] = methods
+        methods[method] = endpoint
+        self.tree.add((None if ANY.fullmatch(each) else each for each in path.split("/")), methods)
 
     def find(self, path: str) -> Matched | None:
         """Returns the endpoints of a path, or None if it has none."""
-        node: dict[Any, Any] = self.tree
-        arguments = []
-        for segment in path[1:].split("/"):
-            following = node.get(segment)
-            if following is None:
-                following = node.get(None)
-                if following is None or not segment:
-                    return None
-                arguments.append(segment)
-            node = following
-        methods = node.get(END)
-        if methods is None:
+        found = self.tree.find(path)
+        if found is None:
             return None
+        methods, arguments = found
         first = next(iter(methods.values()))
-        return Matched(methods, tuple(arguments), first.api, (*first.media, HTML), first.route)
+        return Matched(methods, arguments, first.api, (*first.media, HTML), first.route)
+
+    def stream_at(self, path: str) -> Opening | None:
+        """Returns the handler of a stream's path, or None for another path."""
+        found = self.streams.find(path)
+        if found is None:
+            return None
+        stream, names = found
+        return lambda call: stream.open(call, *names)
 
     def missing(self, path: str) -> NotFound:
         """Returns the refusal of a path that does not exist, with a suggestion if a path is similar."""
@@ -85,7 +90,7 @@ class Routes:
         if near.path:
             return NotFound(f"{nothing}: did you mean {near.path}?", path=near.path)
         first, *rest = whole[1:].split("/")[1:] or [""]
-        if len(rest) > 1 and None in self.tree.get("v0", {}).get(first, {}):
+        if len(rest) > 1 and None in self.tree.root.get("v0", {}).get(first, {}):
             return NotFound(f"{nothing}: {'/'.join(rest)[:80]!r} contains '/', and a name cannot")
         return NotFound(nothing)
 
@@ -107,6 +112,3 @@ class Routes:
     def __iter__(self) -> Iterator[tuple[str, dict[str, Endpoint]]]:
         """Yields each path with its endpoints by method."""
         return iter(self.by_path.items())
-
-
-END = ()  # a key that differs from every segment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,6 +10,16 @@ from msgspec import UNSET, Meta, UnsetType
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 Shape = type[msgspec.Struct]
+
+
+class Format(NamedTuple):
+    """Another media type of a body or of an answer, with its shape. `is_array`: an array of the shape."""
+
+    media: str
+    shape: Shape
+    is_array: bool = False
+
+
 Edge = Annotated[Literal["head", "earliest"], Meta(title="Edge")]
 Clamped = Annotated[
     dict[str, int] | UnsetType,

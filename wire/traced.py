@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from base.tracing import tracing
-from http1 import Request, Response
-from http1.server import Answering
+from http1 import Answering, Request, Response
 from wire.hosts import PROBES
 from wire.observer import Observer
 from wire.request_log import context_of

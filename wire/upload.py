@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-import zlib
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from base.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from base.errors import InvalidRequest, PayloadTooLarge
 from http1 import Refused, Request
+from wire.inflate import FREE_BYTES, gunzip, is_gzip, too_large
 from wire.limits import under_way
+from wire.turns import turns
 
-SMALL = 64 * 1024  # bytes of a body, for calls without a key or without a body
-MOST_MEMBERS = (
-    10_000  # members of a gzip body. pigz and bgzip make one for every 64 KiB or more. Even a small member costs time.
-)
-STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
+# zlib lets the event loop run meanwhile, and one thread leaves the event loop the other core.
+unzipping = ThreadPoolExecutor(1, "unzip")
+# Bytes of a body, also unzipped, that takes no turn (turns.py). Also the limit of calls without a key or without a body.
+SMALL = 64 * 1024
+# Bytes of a zipped body that may be unzipped at once, into SMALL bytes. It has 200 members at most.
+SMALL_ZIPPED = 4 * 1024
+# The beginning of a member, and the bytes that each member counts, because even an empty one costs time.
+MAGIC, MEMBER = b"\x1f\x8b", 4 * 1024
+# The bytes that a refusal of a large body counts. Its connection may end, after the client has sent up to 1 MiB.
+REFUSED = 256 * 1024
 
 
 async def read(request: Request, headers: dict[bytes, bytes], most: int, held: under_way) -> bytes:
     """Returns the whole body, unzipped. It has at most `most` bytes, zipped and unzipped. `held` counts the bytes as they arrive.
+    A large body waits for the holder's turn, before it is read if its length is known.
 
     Raises PayloadTooLarge as soon as the body is known to be longer. Raises InvalidRequest if the body arrives too slowly, is cut
-    off, or has wrong framing or compression. Raises Throttled if this process holds too many bytes. Raises UnsupportedMediaType.
+    off, or has wrong framing or compression. Raises Throttled if this process holds too many bytes, or the client sends too many.
+    Raises UnsupportedMediaType.
     """
     arriving = request.body
-    if (arriving.length or 0) > most:
+    length = arriving.length or 0
+    if length > most:
         raise too_large(most)
+    if length > SMALL:
+        await turns.take(held.holder, length)
     zipped = b"content-encoding" in headers and is_gzip(headers[b"content-encoding"])
     parts: list[bytes] = []
     size = 0
@@ -37,43 +51,35 @@ async def read(request: Request, headers: dict[bytes, bytes], most: int, held: u
     except Refused as error:  # the framing is wrong, or the client was too slow
         raise InvalidRequest(error.message) from error
     body = parts[0] if len(parts) == 1 else b"".join(parts)
-    if zipped:
-        body = gunzip(body, most)
-        held.hold(len(body))
-    return body
+    if arriving.length is None and size > SMALL:
+        await turns.take(held.holder, size)
+    return await unzipped(body, most, held) if zipped else body
 
 
-def is_gzip(encoding: bytes) -> bool:
-    """Returns whether a body in this encoding has to be unzipped. Raises UnsupportedMediaType for an unknown encoding."""
-    if encoding.lower() not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType("unknown Content-Encoding: expected gzip or none")
-    return encoding.lower() == b"gzip"
+async def unzipped(body: bytes, most: int, held: under_way) -> bytes:
+    """Returns the body unzipped, as read() does. One that becomes large waits for the holder's turn."""
+    if len(body) <= SMALL_ZIPPED:
+        with suppress(PayloadTooLarge):
+            return gunzip(body, min(most, SMALL))
+    size = FREE_BYTES  # a body that is refused counts as that much, because it can have been unzipped so far
+    await turns.begin(held.holder)
+    try:
+        whole = await asyncio.get_running_loop().run_in_executor(unzipping, gunzip, body, most)
+        size = len(whole)
+    finally:
+        turns.end(held.holder, size + MEMBER * body.count(MAGIC))
+    held.hold(size)
+    return whole
 
 
-def gunzip(body: bytes, most: int) -> bytes:
-    """Returns all members of a gzip body, joined. Raises InvalidRequest or PayloadTooLarge."""
-    parts: list[bytes] = []
-    size = at = members = 0
-    while at < len(body) or not members:
-        members += 1
-        if members > MOST_MEMBERS:
-            raise InvalidRequest(f"the gzip body has too many members: expected at most {MOST_MEMBERS}")
-        unzip = zlib.decompressobj(wbits=31)
-        while not unzip.eof:
-            step = body[at : at + STEP]
-            if not step:
-                raise InvalidRequest("the gzip body is incomplete")
-            try:
-                part = unzip.decompress(step, most + 1 - size)  # never unzips more than the cap
-            except zlib.error as error:
-                raise InvalidRequest(f"invalid gzip body: {error}") from error
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise too_large(most)
-            at += len(step) - len(unzip.unconsumed_tail) - len(unzip.unused_data)
-    return b"".join(parts)
+async def refused(request: Request, headers: dict[bytes, bytes], holder: str) -> None:
+    """Waits until a request with a body that can be large may be refused without a look at the body. Raises Throttled."""
+    if can_be_large(request, headers):
+        with under_way(holder):
+            await turns.take(holder, REFUSED)
 
 
-def too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is too large: expected at most {most} bytes", max=most)
+def can_be_large(request: Request, headers: dict[bytes, bytes]) -> bool:
+    """Returns whether a body can have more than SMALL bytes. The length of a zipped or chunked body does not tell it."""
+    length = request.body.length
+    return length is None or length > SMALL or b"content-encoding" in headers

@@ -21,6 +21,7 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from base import errors
+from contract.cloudevents import EVENT, EVENTS
 from store.script import run
 from wire import client, fast_path, metrics
 from wire.actor import acting, origin
@@ -33,7 +34,7 @@ from wire.schema import JSON
 from wire.visitors import is_operator, key_of
 
 
-class Refused(exceptions.APIException):
+class RefusedInView(exceptions.APIException):
     """An error of the domain, for code of DRF that handles only its own errors."""
 
     def __init__(self, error: errors.TopicsError) -> None:
@@ -44,7 +45,7 @@ class Refused(exceptions.APIException):
 def domain_error(error: Exception) -> Exception:
     """Returns the domain's error for an error of DRF. Returns any other error unchanged."""
     match error:
-        case Refused():
+        case RefusedInView():
             return error.error
         case exceptions.NotAcceptable():
             return errors.NotAcceptable(
@@ -85,7 +86,7 @@ class Authentication(SessionAuthentication):
                 api.keys.refresh()
             key = api.keys.authenticate(authorization)
         except errors.TopicsError as error:
-            raise Refused(error) from error
+            raise RefusedInView(error) from error
         meta = request.META
         address = client.told(meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", ""))
         return open_to(address) if key is OPEN else key
@@ -102,7 +103,7 @@ class Permission(BasePermission):
             if endpoint is not None:
                 endpoint.check(request.auth, tuple(view.kwargs.values()))
         except errors.TopicsError as error:
-            raise Refused(error) from error
+            raise RefusedInView(error) from error
         return True
 
 
@@ -143,7 +144,17 @@ class Page(renderers.BrowsableAPIRenderer):
         return [(url, url) for name, url in super().get_breadcrumbs(request) if name]
 
 
-RENDERERS: dict[str, type[renderers.BaseRenderer]] = {each.media_type: each for each in (JSONRenderer, TextRenderer)}
+class EventRenderer(JSONRenderer):
+    media_type, format = EVENT, "event"
+
+
+class EventsRenderer(JSONRenderer):
+    media_type, format = EVENTS, "events"
+
+
+RENDERERS: dict[str, type[renderers.BaseRenderer]] = {
+    each.media_type: each for each in (JSONRenderer, TextRenderer, EventRenderer, EventsRenderer)
+}
 
 
 class View(APIView):
@@ -250,6 +261,9 @@ def query_of(endpoint: Endpoint) -> str:
 
 
 def wanted_headers(request: Request) -> dict[bytes, bytes]:
-    """Returns the headers that handlers read."""
-    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
+    """Returns the headers that handlers read: the idempotency key, and the attributes of an event."""
+    return {
+        name[len("HTTP_") :].replace("_", "-").lower().encode("latin-1"): value.encode("latin-1")
+        for name, value in request.META.items()
+        if name == "HTTP_IDEMPOTENCY_KEY" or name.startswith("HTTP_CE_")
+    }

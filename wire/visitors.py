@@ -19,6 +19,7 @@ PERMISSIONS = {
     "write": ("console.append_record",),
     "commit": ("topics.change_cursor",),
     "delete": ("topics.delete_topic", "topics.delete_cursor", "routers.delete_router"),
+    "webhooks": ("push.view_webhook", "push.add_webhook", "push.change_webhook", "push.delete_webhook"),
     "admin": (
         "topics.add_topic",
         "topics.change_topic",

@@ -103,6 +103,10 @@ def router_url(name_of: str) -> str:
     return reverse("admin:console_router", args=[name_of])
 
 
+def webhook_url(name_of: str) -> str:
+    return reverse("admin:console_webhook", args=[name_of])
+
+
 @register.simple_tag(takes_context=True)
 def with_query(context: Any, **changes: Any) -> str:
     """Returns this page's query with some parameters changed. A change to None removes the parameter."""

@@ -8,28 +8,30 @@ from gateway.api import (
     FilterContext,
     FilterFactoryContext,
     Operation,
-    PluginConfigError,
     Request,
     Response,
     without,
 )
+from gateway.watched_file import WatchedFile, opened
+from wire.tokens import token_in
 
 
 class ApiKeyConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`keyFile`: a file that contains only the key."""
+    """The key of the upstream."""
 
     key_file: str
+    """A file that contains only the key."""
 
 
-class ApiKey:
-    def __init__(self, header: bytes) -> None:
-        self.header = (b"authorization", header)
+class ApiKeyFilter:
+    def __init__(self, header: WatchedFile[bytes]) -> None:
+        self.header = header
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        query = request.query
-        if "token=" in query:  # the client's own key, from an EventSource
-            query = "&".join(each for each in query.split("&") if not each.startswith("token="))
-        return request.replace(headers=[*without(request.headers, b"authorization"), self.header], query=query)
+        _, query = token_in(request.query)  # the client's own key, from an EventSource
+        return request.replace(
+            headers=[*without(request.headers, b"authorization"), (b"authorization", self.header.value)], query=query
+        )
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
         return response
@@ -43,19 +45,19 @@ class ApiKeyFactory:
 
     passes_upgrades = True
 
-    def initialize(self, context: FilterFactoryContext, config: ApiKeyConfig) -> bytes:
-        try:
-            key = context.file(config.key_file).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PluginConfigError(f"keyFile: {config.key_file} cannot be read: {error}") from error
-        if not key or not key.isascii() or not key.isprintable():
-            raise PluginConfigError(
-                f"keyFile: {config.key_file} contains no key: write one line of printable ASCII into the file"
-            )
-        return b"Bearer " + key.encode()
+    def initialize(self, context: FilterFactoryContext, config: ApiKeyConfig) -> WatchedFile[bytes]:
+        return opened(context, "keyFile", config.key_file, parse_key)
 
-    def create_filter(self, context: FilterFactoryContext, data: bytes) -> ApiKey:
-        return ApiKey(data)
+    def create_filter(self, context: FilterFactoryContext, data: WatchedFile[bytes]) -> ApiKeyFilter:
+        return ApiKeyFilter(data)
 
-    def close(self, data: bytes) -> None:
+    def close(self, data: WatchedFile[bytes]) -> None:
         pass
+
+
+def parse_key(text: str) -> bytes:
+    """Returns the header with the key in a file's text. Raises ValueError."""
+    key = text.strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise ValueError("contains no key: write one line of printable ASCII into the file")
+    return b"Bearer " + key.encode()

@@ -1,4 +1,4 @@
-"""Audit: writes a line of JSON for each request, with subject, operation, topic and outcome."""
+"""Audit: writes a line of JSON for each request, with subject, operation, topic and outcome, also if it was refused or failed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginCo
 
 
 class AuditConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """`file`: the file for the lines (default: the gateway's log).
-
-    If the file was moved away, a new file is created. `of`: the requests to log.
-    """
+    """The file of the lines, and the requests that get one."""
 
     file: str | None = None
+    """The file of the lines, or the log of the gateway. A file that was moved away is made again."""
     of: Literal["writes", "all"] = "writes"
+    """The requests that get a line."""
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class AuditLine(msgspec.Struct, omit_defaults=True):
     ts: int
     virtual_cluster: str
     subject: str | None
@@ -36,19 +35,17 @@ class Line(msgspec.Struct, omit_defaults=True):
     topic: str | None = None
 
 
-class Audit:
+class AuditFilter:
     def __init__(self, log: logging.Logger, config: AuditConfig) -> None:
         self.log, self.config = log, config
-        self.begun: dict[int, float] = {}  # start time by the identity of a request in flight
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        self.begun[id(context)] = time.perf_counter()
+        context.kept = time.perf_counter()
         return request
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        began = self.begun.pop(id(context), None)
         if operation.is_write or self.config.of == "all":
-            line = Line(
+            line = AuditLine(
                 now_ms(),
                 context.virtual_cluster_name,
                 context.authenticated_subject.name,
@@ -56,7 +53,7 @@ class Audit:
                 context.session_id,
                 operation.value,
                 response.status,
-                0.0 if began is None else round((time.perf_counter() - began) * 1000, 3),
+                round((time.perf_counter() - context.kept) * 1000, 3),
                 context.route,
                 context.request.topic,
             )
@@ -68,21 +65,22 @@ class AuditFactory:
     """Writes a line for each request."""
 
     def initialize(self, context: FilterFactoryContext, config: AuditConfig) -> tuple[logging.Logger, AuditConfig]:
-        log = logging.getLogger(f"gateway.audit.{context.virtual_cluster_name}.{context.filter_name}.{context.route}")
-        log.setLevel(logging.INFO)
+        # Not from logging.getLogger: two generations of one filter would share it, and the old one closes its file.
+        log = logging.Logger(f"gateway.audit.{context.virtual_cluster_name}.{context.filter_name}", logging.INFO)
+        log.parent = logging.getLogger("gateway.audit")
         if config.file is not None:
             try:
                 handler = logging.handlers.WatchedFileHandler(context.file(config.file), encoding="utf-8")
             except OSError as error:
                 raise PluginConfigError(f"file: {config.file} cannot be written: {error.strerror}.") from error
             handler.setFormatter(logging.Formatter("%(message)s"))
-            log.handlers, log.propagate = [handler], False
+            log.addHandler(handler)
+            log.propagate = False
         return log, config
 
-    def create_filter(self, context: FilterFactoryContext, data: tuple[logging.Logger, AuditConfig]) -> Audit:
-        return Audit(*data)
+    def create_filter(self, context: FilterFactoryContext, data: tuple[logging.Logger, AuditConfig]) -> AuditFilter:
+        return AuditFilter(*data)
 
     def close(self, data: tuple[logging.Logger, AuditConfig]) -> None:
-        for handler in data[0].handlers[:]:
-            data[0].removeHandler(handler)
+        for handler in data[0].handlers:
             handler.close()

@@ -6,9 +6,9 @@ The filter removes the client's credentials. The filter ApiKey adds credentials 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
 
 import jwt
 import msgspec
@@ -18,40 +18,46 @@ from gateway.api import (
     FilterContext,
     FilterFactoryContext,
     Operation,
+    Place,
     PluginConfigError,
     Request,
     Response,
     Subject,
     without,
 )
-from gateway.shapes import Place
-from gateway.watched_file import WatchedFile
+from gateway.watched_file import WatchedFile, opened
+from wire.tokens import token_in
 
 SHA256_HEX = 64
 LEEWAY_SECONDS = 10  # tolerance between the clocks of the gateway and of the token's issuer
 
 
 class JwtConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`jwksFile`: the issuer's public keys. A token must have this `issuer`, this `audience`, and an expiry (`exp`)."""
+    """JSON Web Tokens of one issuer."""
 
     jwks_file: str
+    """The public keys of the issuer."""
     issuer: str
+    """A token must have it, and an expiry (`exp`)."""
     audience: str
+    """A token must have it."""
     subject_claim: str = "sub"
+    """The claim that names the subject."""
     roles_claim: str | None = None
+    """The claim that lists the roles."""
 
 
 class AuthenticateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`keysFile`: a line for each key with NAME, the SHA-256 of its secret in hex, and optional roles, separated by commas.
-
-    `clientCertificates`: the subject is the common name of the client's certificate. `anonymous`: clients without credentials
-    are also accepted.
-    """
+    """The ways to recognise a client."""
 
     keys_file: str | None = None
+    """API keys, one a line: `NAME SHA256 ROLE,ROLE`, with the secret's SHA-256 in hex and optional roles."""
     jwt: JwtConfig | None = None
+    """JSON Web Tokens."""
     client_certificates: bool = False
+    """The subject is the common name of the client's certificate."""
     anonymous: bool = False
+    """Requests without credentials pass, without a subject."""
 
 
 class Keys(NamedTuple):
@@ -69,11 +75,24 @@ class Authenticate:
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
         """Sets the subject and removes the credentials. Raises Unauthorized."""
         token, query = credentials(request)
-        context.authenticated_subject = self.subject(token, context.peer_certificate)
+        context.authenticated_subject = context.kept = self.subject(token, context.peer_certificate)
         return request.replace(headers=without(request.headers, b"authorization"), query=query)
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
         return response
+
+    def still_allows(self, context: FilterContext) -> bool:
+        """Returns whether the key or token of an open stream still names the same subject.
+
+        The signature of a token does not change, so only its expiry and its issuer's key are looked at.
+        """
+        token, _ = credentials(context.request)
+        subject: Subject = context.kept
+        if token is None:
+            return True  # a certificate, or an anonymous client: the connection and the configuration decide
+        if self.keys.issuer is None or "exp" not in subject.claims:
+            return self.by_secret(token) == subject
+        return is_of(token, self.keys.issuer.value) and time.time() < subject.claims["exp"] + LEEWAY_SECONDS
 
     def subject(self, token: str | None, certificate: Mapping[str, Any] | None) -> Subject:
         if token is not None:
@@ -110,9 +129,11 @@ class Authenticate:
             )
         except (jwt.PyJWTError, KeyError, ValueError) as error:
             raise Unauthorized(f"Invalid token: {error}.") from error
-        roles = claims.get(config.roles_claim, ()) if config.roles_claim else ()
+        roles = claims.get(config.roles_claim) if config.roles_claim else None
         roles = roles.split() if isinstance(roles, str) else roles
-        return Subject(str(claims[config.subject_claim]), tuple(map(str, roles)), claims)
+        if roles is not None and not isinstance(roles, list):
+            raise Unauthorized(f"Invalid token: {config.roles_claim} is neither a text nor a list.")
+        return Subject(str(claims[config.subject_claim]), tuple(map(str, roles or ())), claims)
 
 
 def credentials(request: Request) -> tuple[str | None, str]:
@@ -120,16 +141,19 @@ def credentials(request: Request) -> tuple[str | None, str]:
 
     An `EventSource` sends no headers and uses `?token=` instead. Raises Unauthorized.
     """
-    pairs = parse_qsl(request.query, keep_blank_values=True) if "token=" in request.query else []
-    in_query = [value for name, value in pairs if name == "token"]
-    query = urlencode([pair for pair in pairs if pair[0] != "token"]) if in_query else request.query
+    in_query, query = token_in(request.query)
     header = request.header(b"authorization")
     if header is None:
-        return (in_query[0] if in_query else None), query
+        return in_query, query
     scheme, _, token = header.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized("Invalid header Authorization: send Authorization: Bearer SECRET.")
     return token.strip(), query
+
+
+def is_of(token: str, issuer: jwt.PyJWKSet) -> bool:
+    """Returns whether the issuer has the key of a token."""
+    return any(key.key_id == jwt.get_unverified_header(token).get("kid") for key in issuer.keys)
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
@@ -186,13 +210,3 @@ class AuthenticateFactory:
         return Authenticate(data)
 
     def close(self, data: Keys) -> None: ...
-
-
-def opened(context: FilterFactoryContext, field: str, path: str, parse: Any) -> WatchedFile[Any]:
-    """Returns a watched file. Raises PluginConfigError."""
-    try:
-        return WatchedFile(context.file(path), parse)
-    except OSError as error:
-        raise PluginConfigError(f"{field}: {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise PluginConfigError(f"{field}: {path}: {error}.") from error

@@ -2,50 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from base.errors import Forbidden
+from base.patterns import is_pattern, matches, overlap
 from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response, Subject
-from gateway.patterns import is_pattern, matches
+from gateway.rewrite.names import OF_ROUTERS, UNKNOWN, topics_of
 
 OPERATIONS = {"reads", "writes", "bus", *(each.value for each in Operation)}
 
 
-class Rule(msgspec.Struct, forbid_unknown_fields=True):
-    """A request is refused if all conditions of the rule match.
-
-    `topics` and `subjects` are names, or prefixes that end in `*`. `operations` are ids of the schema, or one of reads, writes
-    and bus.
-    """
+class DenyRule(msgspec.Struct, forbid_unknown_fields=True):
+    """A rule refuses a request if all its conditions match."""
 
     operations: list[str] | None = None
+    """Ids of [the schema](wire.md), or `reads`, `writes`, `bus`."""
     topics: list[str] | None = None
+    """Topics and routers that a call names, and every topic in a redrive without `queue`. A name may end in `*`. Lists show
+    all names."""
     subjects: list[str] | None = None
+    """Names of subjects, which may end in `*`."""
     roles: list[str] | None = None
+    """The subject has one of them."""
     reason: str = "the gateway does not allow this"
+    """The message for the client."""
 
     def refuses(self, operation: Operation, names: set[str], subject: Subject) -> bool:
         return (
             (self.operations is None or any(is_of(operation, each) for each in self.operations))
-            and (self.topics is None or any(matches(each, name) for each in self.topics for name in names))
+            and (self.topics is None or any(overlap(each, name) for each in self.topics for name in names))
             and (self.subjects is None or any(matches(each, subject.name or "") for each in self.subjects))
             and (self.roles is None or bool(set(self.roles) & set(subject.roles)))
         )
 
 
 class DenyConfig(msgspec.Struct, forbid_unknown_fields=True):
-    rules: list[Rule]
+    rules: list[DenyRule]
+    """The rules. A request is refused by the first that matches."""
 
 
 class Deny:
-    def __init__(self, rules: list[Rule]) -> None:
+    def __init__(self, rules: list[DenyRule]) -> None:
         self.rules = rules
+        self.names_topics = any(rule.topics is not None for rule in rules)
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
         """Raises Forbidden if a rule matches."""
-        names = await names_in(request)
+        names = await names_in(request) if self.names_topics else set()
         for rule in self.rules:
             if rule.refuses(operation, names, context.authenticated_subject):
                 raise Forbidden(f"{operation.value} is refused: {rule.reason}.")
@@ -58,7 +61,9 @@ class Deny:
 class DenyFactory:
     """Refuses requests by operation, topic, subject or role."""
 
-    def initialize(self, context: FilterFactoryContext, config: DenyConfig) -> list[Rule]:
+    offers_not = UNKNOWN
+
+    def initialize(self, context: FilterFactoryContext, config: DenyConfig) -> list[DenyRule]:
         if not config.rules:
             raise PluginConfigError("rules: expected at least one rule.")
         for rule in config.rules:
@@ -70,10 +75,10 @@ class DenyFactory:
                     raise PluginConfigError(f"rules: {each!r} has a * in the middle: expected * only at the end.")
         return config.rules
 
-    def create_filter(self, context: FilterFactoryContext, data: list[Rule]) -> Deny:
+    def create_filter(self, context: FilterFactoryContext, data: list[DenyRule]) -> Deny:
         return Deny(data)
 
-    def close(self, data: list[Rule]) -> None: ...
+    def close(self, data: list[DenyRule]) -> None: ...
 
 
 def is_of(operation: Operation, wanted: str) -> bool:
@@ -86,14 +91,10 @@ def is_of(operation: Operation, wanted: str) -> bool:
 
 
 async def names_in(request: Request) -> set[str]:
-    """Returns the topics and routers in a request's path, and in the body of a watch or a router."""
-    names = {name for name in (request.topic, request.name) if name is not None}
-    if request.operation in (Operation.WATCH, Operation.PUT_ROUTER):
-        try:
-            body = msgspec.json.decode(await request.body(), type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return names  # the server refuses the body
-        names |= {body[name] for name in ("source", "dest") if isinstance(body.get(name), str)}
-        if isinstance(body.get("topics"), dict):
-            names |= set(body["topics"])
+    """Returns the topics and routers that a request names. A topic of the push bus also has the name of its log."""
+    names = set(await topics_of(request))
+    if request.operation.is_bus:
+        names |= {f"bus:{name}" for name in names}
+    if request.operation in OF_ROUTERS and request.name is not None:
+        names.add(request.name)
     return names

@@ -8,20 +8,23 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
-from gateway.edits import Members, edited, encoded, is_absent
+from gateway.rewrite.edits import Members, edited, encoded, is_absent
 
 MOST_BYTES = 128  # of a node's name
 
 
 class NodeConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`name`: the node. `fromSubject`: the subject's name is the node. `force`: the client's own nodes are ignored."""
+    """The node of the requests."""
 
     name: str | None = None
+    """The node."""
     from_subject: bool = False
+    """The node is the subject's name. You need exactly one of the two."""
     force: bool = False
+    """Replaces the client's own `node`, also of single records."""
 
 
-class Node:
+class NodeFilter:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
 
@@ -75,7 +78,7 @@ class NodeFactory:
             raise PluginConfigError(f"name: expected 1 to {MOST_BYTES} bytes.")
         return config
 
-    def create_filter(self, context: FilterFactoryContext, data: NodeConfig) -> Node:
-        return Node(data)
+    def create_filter(self, context: FilterFactoryContext, data: NodeConfig) -> NodeFilter:
+        return NodeFilter(data)
 
     def close(self, data: NodeConfig) -> None: ...

@@ -11,18 +11,18 @@ from typing import ClassVar
 import msgspec
 
 from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
-from gateway.identifiers import parameter, with_parameter
-from gateway.names import prefixed_at_server, renamed_request, renamed_response
-from gateway.operations import BUS
+from gateway.rewrite.identifiers import parameter, with_parameter
+from gateway.rewrite.names import BUS, UNKNOWN, prefixed_at_server, renamed_request, renamed_response
 
 # Prefix of a topic's name, with room for the rest of the name.
 BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
 class PrefixConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """`prefix`: the prefix of the server's names."""
+    """The part of the server's names that clients do not see."""
 
     prefix: str
+    """1 to 200 characters that can begin a topic's name."""
 
 
 class Prefix:
@@ -45,9 +45,11 @@ class Prefix:
 class PrefixFactory:
     """Renames topics and routers both ways: in paths, bodies, frames, ids and errors."""
 
-    offers_not: ClassVar = dict.fromkeys(
-        BUS, "the filter Prefix renames topics, but cannot rename topics of the push bus"
-    )
+    offers_not: ClassVar = {
+        **UNKNOWN,
+        **dict.fromkeys(BUS, "the filter Prefix renames topics, but cannot rename topics of the push bus"),
+        Operation.GET_METRICS: "metrics name topics and routers without the prefix: ask the server itself",
+    }
 
     def initialize(self, context: FilterFactoryContext, config: PrefixConfig) -> str:
         if BEGINNING.fullmatch(config.prefix) is None:

@@ -21,11 +21,14 @@ MOST_BUCKETS = 100_000  # the least recently used bucket is dropped first
 
 
 class RateLimitConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`requestsPerSecond` on average and `burst` at once, for each `by`. Each gateway process counts separately."""
+    """A limit. Each gateway process counts separately."""
 
     requests_per_second: Annotated[float, Meta(gt=0)]
+    """Requests each second, in the long run."""
     burst: Annotated[int, Meta(ge=1)]
+    """Requests at once."""
     by: Literal["subject", "address", "connection", "all"] = "subject"
+    """The requests that share a limit."""
 
 
 class Buckets:

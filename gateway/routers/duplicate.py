@@ -3,6 +3,9 @@
 The primary's log is the queue of records to copy. So a gateway stores nothing, and its end loses nothing. Each process compares
 the servers' lists every second, and at once after a forwarded write. The gateway forwards deletes and settings at once. If a
 gateway dies in between, the copy differs from the primary, and a later sweep repairs the copy.
+
+A primary that was restored from a backup gives seqs a second time, to other records. Its copies then hold the only records
+that the backup lacks. So the gateway compares contents, and never writes to a copy of another log.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from base.errors import InvalidRequest, NotReady, TopicsError
-from gateway import copies
+from base.patterns import matches
 from gateway.api import (
     Operation,
     PluginConfigError,
@@ -29,25 +32,29 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.blocks import ask
-from gateway.patterns import matches
+from gateway.routers import copies
 
 log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 PAGES_A_TURN = 20  # of one topic, before the next topic's turn
 # Sweeps with different counts before a comparison record by record, because a copy trims itself a little later.
 SETTLED_SWEEPS = 3
-AUDITED = 50  # topics per sweep whose settings are compared
+AUDITED = 50  # topics per sweep whose settings and newest records are compared
+COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
 
 
 class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`primary` and `copies` are routes. `topics`: names of the copied topics, which may end in `*`."""
+    """The primary and its copies."""
 
     primary: str
+    """The route that answers."""
     copies: list[str]
+    """The routes that get copies."""
     topics: list[str] = msgspec.field(default_factory=lambda: ["*"])
+    """Names of topics that are copied. A name may end in `*`."""
 
 
-class Listed(NamedTuple):
+class ServerTopic(NamedTuple):
     """A topic in a server's list. `first`: the seq of its first record. `records`: the number of shown records."""
 
     head: int
@@ -56,21 +63,31 @@ class Listed(NamedTuple):
 
 
 @dataclass
-class Copy:
+class TopicCopy:
     """The copies on one route, in the view of one process.
 
     `lag`: the number of missing records. `differing`: topics whose records differ from the primary's. `blocked`: topics that
-    cannot be copied, with the reason.
+    cannot be copied, with the reason. `lacking`: topics whose copies lack records below their heads, with the reason. `refused`:
+    copies of another log, with the copy's head and the reason.
     """
 
     route: str
     lag: int = 0
     differing: set[str] = field(default_factory=set)
     blocked: dict[str, str] = field(default_factory=dict)
-    pending: deque[Callable[[RouterContext], Awaitable[None]]] = field(default_factory=deque)
+    lacking: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, tuple[int, copies.OtherLog]] = field(default_factory=dict)
+    pending: deque[tuple[str, Callable[[RouterContext], Awaitable[None]]]] = field(default_factory=deque)
     # With the number of sweeps that saw the same state.
-    unsettled: dict[str, tuple[Listed, Listed, int]] = field(default_factory=dict)
+    unsettled: dict[str, tuple[ServerTopic, ServerTopic, int]] = field(default_factory=dict)
     audited: str = ""  # the last topic whose settings were compared
+    # Both sides at the last check of the log.
+    checked: dict[str, tuple[ServerTopic, ServerTopic]] = field(default_factory=dict)
+    compared: str = ""  # the last topic whose records were compared
+    # The next record to compare, and the difference found there with the number of times. Deletes arrive a moment later.
+    positions: dict[str, int] = field(default_factory=dict)
+    doubted: dict[str, tuple[copies.Difference, int]] = field(default_factory=dict)
+    comparing_at: float = 0.0
     opened: set[str] = field(default_factory=set)  # topics that the audit found unsealed, and so are not copies
 
 
@@ -79,10 +96,10 @@ class Duplication:
 
     def __init__(self, config: DuplicateConfig) -> None:
         self.config = config
-        self.copies = {route: Copy(route) for route in config.copies}
+        self.copies = {route: TopicCopy(route) for route in config.copies}
         self.written = {route: asyncio.Event() for route in config.copies}
 
-    def numbers(self, of: Callable[[Copy], float]) -> dict[str, float]:
+    def numbers(self, of: Callable[[TopicCopy], float]) -> dict[str, float]:
         return {route: of(copy) for route, copy in self.copies.items()}
 
     def takes(self, topic: str) -> bool:
@@ -93,13 +110,13 @@ class Duplication:
         for event in self.written.values():
             event.set()
 
-    def later(self, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
-        """Adds work for each copy, after the waiting work."""
+    def later(self, topic: str, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
+        """Adds work on each copy of a topic, after the waiting work."""
         for copy in self.copies.values():
-            copy.pending.append(lambda context, route=copy.route: work(context, route))  # type: ignore[misc]
+            copy.pending.append((topic, lambda context, route=copy.route: work(context, route)))  # type: ignore[misc]
         self.wake()
 
-    async def follow(self, context: RouterContext, copy: Copy) -> None:
+    async def follow(self, context: RouterContext, copy: TopicCopy) -> None:
         """Keeps one route's copies equal to the primary, until the task is cancelled."""
         while True:
             self.written[copy.route].clear()
@@ -112,14 +129,19 @@ class Duplication:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.written[copy.route].wait(), SWEEP_SECONDS)
 
-    async def sweep(self, context: RouterContext, copy: Copy) -> bool:
+    async def sweep(self, context: RouterContext, copy: TopicCopy) -> bool:
         """Compares the lists of both servers, and copies missing records.
 
         Returns whether a copy advanced. Raises TopicsError.
         """
         while copy.pending:
             try:
-                await copy.pending[0](context)  # stays first until an answer arrives, and is retried
+                topic, work = copy.pending[0]  # stays first until an answer arrives, and is retried
+                if topic not in copy.refused:
+                    await copies.check_log(context, topic, self.config.primary, copy.route)
+                    await work(context)
+            except copies.OtherLog:
+                pass  # a delete could remove the last copy of a record
             except NotReady as error:
                 if error.detail.get("status", 500) >= 500:
                     raise
@@ -127,35 +149,108 @@ class Duplication:
             copy.pending.popleft()
         originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
         copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
+        # Nothing is written to a refused copy. So it changes only if an operator deletes it.
+        copy.refused = {
+            topic: each for topic, each in copy.refused.items() if topic in copied and each[0] == copied[topic].head
+        }
         moved, lag, blocked = False, 0, dict[str, str]()
         for topic, original in originals.items():
             there = copied.get(topic)
             try:
+                left, has_moved = await self.bring(context, copy, topic, original, there)
+                lag, moved = lag + left, moved or has_moved
+            except copies.OtherLog as error:
+                blocked[topic] = error.message
                 if there is not None:
-                    primary, route = self.config.primary, copy.route
-                    await copies.trim(context, topic, primary, route, original.first, there.first, there.head)
-                if there is None or there.head != original.head:
-                    left, has_moved = await self.bring(context, copy.route, topic)
-                    lag, moved = lag + left, moved or has_moved
-                else:
-                    await self.compare(context, copy, topic, original, there)
+                    copy.refused[topic] = there.head, error
+                lag += original.records  # of this log, the copy may have none
             except TopicsError as error:
                 blocked[topic] = error.message
-                lag += original.head - (there.head if there is not None else 0)
+                lag += max(0, original.head - (there.head if there is not None else 0))
         for topic in copied.keys() - originals.keys():
             blocked[topic] = "the topic does not exist on the primary"
-        await self.audit(context, copy, sorted(originals.keys() & copied.keys() - blocked.keys()))
+        await self.audit(context, copy, originals, copied, sorted(originals.keys() & copied.keys() - blocked.keys()))
+        equal = [
+            topic
+            for topic in sorted(originals.keys() & copied.keys() - blocked.keys() - copy.opened)
+            if originals[topic].head == copied[topic].head
+        ]
+        await self.compare_block(context, copy, equal, originals, copied)
         blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic is not sealed, so not a copy")
         for topic, why in blocked.items():
             if copy.blocked.get(topic) != why:
                 log.warning("The copy of %r on the route %r differs: %s", topic, copy.route, why)
         copy.lag, copy.blocked = lag, blocked
         copy.differing &= originals.keys()
+        for of_topics in (copy.checked, copy.positions, copy.doubted, copy.unsettled, copy.lacking):
+            for gone in of_topics.keys() - originals.keys():
+                del of_topics[gone]
         return moved
 
-    async def bring(self, context: RouterContext, route: str, topic: str) -> tuple[int, bool]:
-        """Copies missing records, up to 20 pages. Returns the number of remaining records, and whether the copy advanced."""
+    async def check(
+        self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic
+    ) -> None:
+        """Raises OtherLog if the topic is a copy of another log. A copy that has not changed is not checked again."""
+        if topic in copy.refused:
+            raise copy.refused[topic][1]
+        if copy.checked.get(topic) != (original, there):
+            await copies.check_log(context, topic, self.config.primary, copy.route)
+            copy.checked[topic] = original, there
+
+    async def compare_block(
+        self,
+        context: RouterContext,
+        copy: TopicCopy,
+        topics: list[str],
+        originals: Mapping[str, ServerTopic],
+        copied: Mapping[str, ServerTopic],
+    ) -> None:
+        """Compares the contents of up to 1,000 seqs of one topic, in turn. `topics`: those with equal heads, sorted.
+
+        So each record is compared from time to time. This finds what the other comparisons cannot see, for example a primary
+        that was restored and reached the copy's head before a sweep looked.
+        """
+        now = asyncio.get_running_loop().time()
+        if not topics or now < copy.comparing_at:
+            return
+        copy.comparing_at = now + COMPARE_SECONDS
+        waiting = [topic for topic in topics if topic in copy.doubted]
+        topic = (waiting or [topic for topic in topics if topic > copy.compared] or topics)[0]
+        copy.compared, head, from_seq = topic, originals[topic].head, copy.positions.get(topic, 0)
+        upto = head if originals[topic].records <= copies.PAGE else min(from_seq + copies.PAGE, head)
         primary = self.config.primary
+        found = await copies.difference(context, topic, primary, copy.route, upto, from_seq)
+        before, times = copy.doubted.pop(topic, (found, 0))
+        times = times + 1 if found == before else 1
+        if any(found) and not found.changed and times < SETTLED_SWEEPS:
+            copy.doubted[topic] = found, times
+            return
+        try:
+            await copies.settle(context, topic, primary, copy.route, found)
+            copy.lacking.pop(topic, None)
+            copy.positions[topic] = 0 if upto >= head else upto
+        except copies.OtherLog as error:
+            copy.refused[topic] = copied[topic].head, error
+        except NotReady as error:
+            if topic not in copy.lacking:
+                log.warning("%s", error.message)
+            copy.lacking[topic] = error.message
+
+    async def bring(
+        self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic | None
+    ) -> tuple[int, bool]:
+        """Copies missing records, up to 20 pages. Returns the number of remaining records, and whether the copy advanced.
+
+        `there`: the copy, or None without one. Raises TopicsError.
+        """
+        primary, route = self.config.primary, copy.route
+        if there is not None:
+            if topic in copy.refused or (original.head, original.first) != (there.head, there.first):
+                await self.check(context, copy, topic, original, there)  # the audit checks idle topics
+            await copies.trim(context, topic, primary, route, original.first, there.first, there.head)
+            if there.head == original.head:
+                await self.compare(context, copy, topic, original, there)
+                return 0, False
         begun = copied = await copies.begin(context, topic, primary, route)
         for _ in range(PAGES_A_TURN):
             copied = await copies.copy_page(context, topic, primary, route, copied)
@@ -163,7 +258,9 @@ class Duplication:
                 break
         return copied.lag, copied.head > begun.head
 
-    async def compare(self, context: RouterContext, copy: Copy, topic: str, original: Listed, there: Listed) -> None:
+    async def compare(
+        self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic
+    ) -> None:
         """Repairs a copy whose number of records keeps differing from the primary's."""
         if original.records == there.records:
             copy.unsettled.pop(topic, None)
@@ -177,8 +274,15 @@ class Duplication:
             await copies.repair(context, topic, self.config.primary, copy.route)
             del copy.unsettled[topic]
 
-    async def audit(self, context: RouterContext, copy: Copy, topics: list[str]) -> None:
-        """Compares the settings of some topics, in turn, and repairs the settings of copies."""
+    async def audit(
+        self,
+        context: RouterContext,
+        copy: TopicCopy,
+        originals: Mapping[str, ServerTopic],
+        copied: Mapping[str, ServerTopic],
+        topics: list[str],
+    ) -> None:
+        """Compares the settings and the newest records of some topics, in turn, and repairs the settings of copies."""
         behind = [topic for topic in topics if topic > copy.audited]
         chosen = (behind or topics)[:AUDITED]
         copy.audited = chosen[-1] if chosen else ""
@@ -190,16 +294,21 @@ class Duplication:
                 copy.opened.add(topic)
                 continue
             copy.opened.discard(topic)
+            try:
+                await self.check(context, copy, topic, originals[topic], copied[topic])
+            except copies.OtherLog as error:
+                copy.refused[topic] = copied[topic].head, error  # the next sweep tells it
+                continue
             if original is not None and there is not None:
                 wanted = copies.settings(original)
                 if wanted != there.config:
                     await copies.configure(context, topic, copy.route, wanted, "create=false")
 
 
-async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str, Listed]]:
+async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str, ServerTopic]]:
     """Yields the topics of a route, with heads and counts."""
     async for each in copies.entries(context, route, "/v0/topics", "topics"):
-        yield each["topic"], Listed(each["head_seq"], each["earliest_seq"], each["count"])
+        yield each["topic"], ServerTopic(each["head_seq"], each["earliest_seq"], each["count"])
 
 
 class DuplicateRouter:
@@ -221,7 +330,7 @@ class DuplicateRouter:
             if operation is Operation.APPEND:
                 duplication.wake()
             else:
-                duplication.later(await passed_on(operation, request.topic, request, answer))
+                duplication.later(request.topic, await passed_on(operation, request.topic, request, answer))
         return context.respond_with(answer)
 
     def static_routes(self) -> Mapping[Operation, str]:
@@ -276,7 +385,7 @@ class DuplicateRouterFactory:
         context.gauge(
             "copy_differing_topics",
             "Topics whose copy shows other records, or cannot follow",
-            lambda: made.numbers(lambda copy: len(copy.differing | copy.blocked.keys())),
+            lambda: made.numbers(lambda copy: len(copy.differing | copy.blocked.keys() | copy.lacking.keys())),
         )
         for copy in made.copies.values():
             context.background(lambda own, copy=copy: made.follow(own, copy))  # type: ignore[misc]

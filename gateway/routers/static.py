@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from gateway.api import Operation, PluginConfigError, Request, RouterContext, RouterFactoryContext, RouterResponse
-from gateway.plugins import NoConfig
+from gateway.api import (
+    NoConfig,
+    Operation,
+    PluginConfigError,
+    Request,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+)
 
 
 class StaticRouter:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from base.errors import Forbidden
+from base.patterns import is_pattern, matches
 from gateway.api import (
     Operation,
     PluginConfigError,
@@ -16,15 +17,17 @@ from gateway.api import (
     RouterResponse,
     Subject,
 )
-from gateway.patterns import is_pattern, matches
 
 
-class Rule(msgspec.Struct, forbid_unknown_fields=True):
-    """The subjects (names, or prefixes that end in `*`) and roles of a route."""
+class SubjectRule(msgspec.Struct, forbid_unknown_fields=True):
+    """The subjects of a route."""
 
     route: str
+    """A route."""
     subjects: list[str] = []
+    """Names, which may end in `*`. The rule takes a subject with one of them, or with one of the roles."""
     roles: list[str] = []
+    """Roles."""
 
     def takes(self, subject: Subject) -> bool:
         named = subject.name is not None and any(matches(each, subject.name) for each in self.subjects)
@@ -32,10 +35,12 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SubjectConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The first matching rule decides. Without a match, `defaultRoute` decides. Without `defaultRoute`, the answer is 403."""
+    """The routes of subjects."""
 
-    rules: list[Rule]
+    rules: list[SubjectRule]
+    """The first rule that takes the subject decides."""
     default_route: str | None = None
+    """The route of every other subject. Without it they are 403."""
 
     def route(self, subject: Subject) -> str | None:
         return next((rule.route for rule in self.rules if rule.takes(subject)), self.default_route)

@@ -1,4 +1,4 @@
-"""TopicRouter: chooses the route by the topic in the path. The exact name wins, then the longest prefix, then the default."""
+"""TopicRouter: chooses the route by the topics of a call. The exact name wins, then the longest prefix, then the default."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.errors import UnknownRoute
-from gateway.watched_file import WatchedFile
+from gateway.rewrite.names import UNKNOWN, topics_of
+from gateway.watched_file import WatchedFile, opened
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The routes of topics.
-
-    `topics`: by exact name. `prefixes`: by prefix of the name. `default`: for all other topics, and calls without a topic.
-    Without a default these calls are refused.
-    """
+    """The routes of topics."""
 
     topics: dict[str, str] = {}
+    """The route of each topic, by its exact name."""
     prefixes: dict[str, str] = {}
+    """The route of names that begin so. The longest prefix wins."""
     default: str | None = None
+    """The route of all other topics and calls. Without it they are 404 `unknown_route`."""
 
 
 class TopicRouterConfig(Table, rename="camel"):
-    """The table, or `tableFile`: a YAML file with the same three keys, which is read again after changes."""
+    """The table, in the configuration or in a file of its own."""
 
     table_file: str | None = None
+    """A YAML file with these three keys instead. A change of the file counts, too."""
 
 
 class Lookup:
@@ -84,22 +85,26 @@ class TopicRouter:
 
     async def route(self, operation: Operation, request: Request) -> str:
         """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes."""
-        tables = self.table.value if isinstance(self.table, WatchedFile) else self.table
-        if request.topic is not None:
-            route = tables.route(request.topic)
-            if route is None:
-                raise UnknownRoute(f"no route takes the topic {request.topic!r}", topic=request.topic)
-            return route
-        names = await topics_in(operation, request)
-        routes = {tables.route(name) for name in names}
-        if len(routes) > 1:
+        tables = self.tables
+        names = [name for name in await topics_of(request) if not name.endswith("*")]
+        by_name = {name: tables.route(name) for name in names}
+        if request.topic is not None and by_name.get(request.topic) is None:
+            raise UnknownRoute(f"no route takes the topic {request.topic!r}", topic=request.topic)
+        if len(set(by_name.values())) > 1:
             raise InvalidRequest(
                 f"the topics of this {operation.value} are on several servers: name topics of one server", topics=names
             )
-        route = routes.pop() if routes else tables.table.default
+        route = next(iter(by_name.values()), tables.table.default)
         if route is None:
             raise UnknownRoute("no route takes this call, because the table of topics has no default")
         return route
+
+    @property
+    def tables(self) -> Lookup:
+        return self.table.value if isinstance(self.table, WatchedFile) else self.table
+
+    def still_leads_to(self, route: str, request: Request) -> bool:
+        return request.topic is None or self.tables.route(request.topic) == route
 
     def static_routes(self) -> Mapping[Operation, str]:
         return {}
@@ -108,20 +113,10 @@ class TopicRouter:
         pass
 
 
-async def topics_in(operation: Operation, request: Request) -> list[str]:
-    """Returns the topics in a body: the topics of a watch, or the source and dest of a router."""
-    if operation is Operation.WATCH:
-        body = await request.json()
-        topics = body.get("topics")
-        return list(topics) if isinstance(topics, dict) else []
-    if operation is Operation.PUT_ROUTER:
-        body = await request.json()
-        return [name for key in ("source", "dest") if isinstance(name := body.get(key), str)]
-    return []
-
-
 class TopicRouterFactory:
-    """Routes by the topic in the path: the exact name, then the longest prefix, then a default."""
+    """Routes by the topics of a call: the exact name, then the longest prefix, then a default."""
+
+    offers_not = UNKNOWN
 
     def initialize(self, context: RouterFactoryContext, config: TopicRouterConfig) -> Lookup | WatchedFile[Lookup]:
         if config.table_file is None:
@@ -131,11 +126,7 @@ class TopicRouterFactory:
                 raise PluginConfigError(str(error)) from error
         if config.topics or config.prefixes or config.default:
             raise PluginConfigError("tableFile: expected the table in the file or in the configuration, not in both")
-        file = context.file(config.table_file)
-        try:
-            return WatchedFile(file, lambda text: parsed(text, context.route_names))
-        except (OSError, ValueError) as error:
-            raise PluginConfigError(f"tableFile: invalid {file}: {error}") from error
+        return opened(context, "tableFile", config.table_file, lambda text: parsed(text, context.route_names))
 
     def create_router(self, context: RouterFactoryContext, data: Lookup | WatchedFile[Lookup]) -> TopicRouter:
         return TopicRouter(data)

@@ -8,19 +8,35 @@ from typing import ClassVar
 
 import msgspec
 
-from base.errors import InvalidRequest, TopicNotFound
-from gateway.api import Operation, Request, Response, RouterContext, RouterFactoryContext, RouterResponse
-from gateway.blocks import Listed, begin_watches, joined_stream, merged_list, wants_partial, without_partial
+from base.errors import InvalidRequest, NotReady, TopicNotFound
+from gateway.api import (
+    NoConfig,
+    Operation,
+    Request,
+    Response,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+    without,
+)
+from gateway.blocks import Listed, begin_watches, gather, joined_stream, merged_list, wants_partial, without_partial
 from gateway.errors import NotOffered, UnknownRoute
-from gateway.identifiers import parameter, with_parameter
-from gateway.names import Raws, Renaming, prefixed_at_client, raw, renamed_request, renamed_response
-from gateway.operations import BUS
-from gateway.plugins import NoConfig
+from gateway.rewrite.identifiers import parameter, with_parameter
+from gateway.rewrite.names import (
+    BUS,
+    OF_ROUTERS,
+    UNKNOWN,
+    Raws,
+    Renaming,
+    prefixed_at_client,
+    raw,
+    renamed_request,
+    renamed_response,
+)
 
 SEPARATOR = "."
-OF_ROUTERS = frozenset((Operation.GET_ROUTER, Operation.PUT_ROUTER, Operation.DELETE_ROUTER))
 # Calls that each server answers only about itself.
-OF_ONE = frozenset((Operation.GET_HEALTH, Operation.SCHEMA, Operation.DOCS))
+OF_ONE = frozenset((Operation.SCHEMA, Operation.DOCS, Operation.OPTIONS))
 
 
 class Union:
@@ -54,9 +70,11 @@ class UnionRouter:
             return await self.watch(request, context)
         if operation is Operation.FOLLOW_WATCH:
             return await joined_stream(context, request, self.union.renamings)
+        if operation in (Operation.GET_HEALTH, Operation.GET_READY):
+            return await self.probe(request, context)
         if operation in OF_ONE:
             return await context.send_request(context.any_node(self.union.routes[-1]), request)
-        if request.topic is None and operation not in OF_ROUTERS:  # a call that this version does not know
+        if request.topic is None and operation not in OF_ROUTERS:
             raise NotOffered(
                 operation.value,
                 "the call concerns one server, and this address has several: ask a node of GET /v0/nodes",
@@ -71,6 +89,26 @@ class UnionRouter:
         inner = await renamed_request(request, renaming)
         response = await context.send_request(context.any_node(route), inner)
         return await renamed_response(operation, response, renaming, inner.topic)
+
+    async def probe(self, request: Request, context: RouterContext) -> Response:
+        """Returns the answer of all routes to a probe. Raises NotReady with the routes that failed."""
+        asked = without_partial(request)
+        asked = asked.replace(headers=without(asked.headers, b"accept-encoding"))
+        found = await gather(context, dict.fromkeys(self.union.routes, asked))
+        failed = sorted(
+            {*found.errors, *(route for route, response in found.answers.items() if response.status != 200)}
+        )
+        if failed:
+            raise NotReady(f"not ready: {', '.join(failed)}", routes=failed)
+        if request.method == "HEAD":
+            return found.answers[self.union.routes[-1]]
+        told = [await response.decoded() for response in found.answers.values()]
+        body = told[-1]
+        if "topics" in body:
+            body["topics"] = sum(each["topics"] for each in told)
+        if degraded := sorted({part for each in told for part in each.get("degraded", ())}):
+            body["degraded"] = degraded
+        return Response.json(200, body)
 
     def no_route(self, operation: Operation, name: str) -> Exception:
         names = ", ".join(route + SEPARATOR for route in sorted(self.union.routes))
@@ -162,6 +200,7 @@ class UnionRouterFactory:
     """Offers the topics of all routes, prefixed by the route's name: `eu.orders`."""
 
     offers_not: ClassVar = {
+        **UNKNOWN,
         Operation.GET_METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
         **dict.fromkeys(BUS, "several servers have separate push buses: ask each node of GET /v0/nodes"),
     }

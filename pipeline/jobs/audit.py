@@ -17,10 +17,10 @@ from base.errors import RouterNotFound
 from base.units import amount
 from pipeline.extent import Extent, Part, divide
 from pipeline.reader import read_parts
-from pipeline.work import Outcome, Work
+from pipeline.work import JobOutcome, Work
 from routers.models import Router
 from topics.models import AuditEntry
-from topics.ranges import SPAN_RECORDS
+from topics.read.ranges import SPAN_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -63,7 +63,7 @@ class Audit(msgspec.Struct, forbid_unknown_fields=True):
     router: str | None = None
 
 
-def audit(work: Work, options: Audit) -> Outcome:
+def audit(work: Work, options: Audit) -> JobOutcome:
     """Audits the routers.
 
     The outcome is wrong if any router has a problem. Raises RouterNotFound, or NotReady if a topic is deleted during the audit.
@@ -80,7 +80,7 @@ def audit(work: Work, options: Audit) -> Outcome:
         work.did(f"router {router.name}: {found}", found["compared"])
     wrong = [each["router"] for each in reports if any(each[kind]["count"] for kind in KINDS)]
     told = f"wrong: {', '.join(wrong)}" if wrong else "all as it should be"
-    return Outcome(f"{amount(len(chosen))} routers audited: {told}", {"routers": reports}, bool(wrong))
+    return JobOutcome(f"{amount(len(chosen))} routers audited: {told}", {"routers": reports}, bool(wrong))
 
 
 class Comparison:

@@ -22,7 +22,7 @@ from pipeline.files import Files
 from pipeline.models import Written
 from pipeline.reader import read_topic
 from pipeline.turns import Turn
-from pipeline.work import Outcome, Work
+from pipeline.work import JobOutcome, Work
 from store.script import run
 from topics.models import Topic
 
@@ -43,7 +43,7 @@ class Latest(msgspec.Struct, forbid_unknown_fields=True):
     into: str | None = None
 
 
-def latest(work: Work, options: Latest) -> Outcome:
+def latest(work: Work, options: Latest) -> JobOutcome:
     """Runs the job. Raises TopicNotFound, InvalidRequest or Refusal."""
     if (options.out is None) == (options.into is None):
         raise InvalidRequest("say out, a path, or into, a topic")
@@ -64,13 +64,13 @@ def last_of_each(work: Work, topic: Extent, from_seq: int, to_seq: int) -> DataF
     return read.groupBy("tag").agg(f.max_by(whole, "seq").alias("record")).select("tag", "record.*")
 
 
-def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
+def to_parquet(work: Work, topic: Extent, out: str) -> JobOutcome:
     target = work.files(out)
     with work.turn(target.place) as turn:
         return replace(work, topic, target.root, turn)
 
 
-def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
+def replace(work: Work, topic: Extent, root: str, turn: Turn) -> JobOutcome:
     """Writes a new folder beside the existing folder, then exchanges the two, and deletes the old one."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
@@ -94,7 +94,7 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     files.move(new, name)
     files.delete(old)
     work.did(f"{topic.name} up to seq {topic.head} compacted", topic.head - topic.floor, tags)
-    return Outcome(f"{amount(tags)} tags of {topic.name} in {root}", {"tags": tags, "upto_seq": topic.head})
+    return JobOutcome(f"{amount(tags)} tags of {topic.name} in {root}", {"tags": tags, "upto_seq": topic.head})
 
 
 def tidy(files: Files, name: str) -> None:
@@ -115,7 +115,7 @@ def check_ours(files: Files, name: str) -> None:
         )
 
 
-def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
+def to_topic(work: Work, topic: Extent, into: str) -> JobOutcome:
     check_topic_name(into)
     if into == topic.name:
         raise InvalidRequest("a topic is not compacted into itself")
@@ -136,11 +136,11 @@ def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
             wrote = appended(into, f"latest:{place.id}", place.upto)
             read, place = place.upto - place.seq, run(reading.end(place))
             work.did(f"{topic.name} up to seq {place.seq} compacted into {into}", read, wrote)
-    return Outcome(f"{topic.name} up to seq {place.seq} is in {into}", {"upto_seq": place.seq, "ts": now_ms()})
+    return JobOutcome(f"{topic.name} up to seq {place.seq} is in {into}", {"upto_seq": place.seq, "ts": now_ms()})
 
 
 def appended(into: str, write_id: str, batch: int) -> int:
     """Returns how many records of a batch the topic has. A batch without records creates no topic."""
     topics = Topic.objects.filter(name=into).values("id")
-    kept = Written.objects.filter(topic_id__in=topics, writer=f"write:{write_id}", batch=batch)
+    kept = Written.objects.filter(topic_id__in=topics, writer=f"write:{write_id}", batch=batch, partition__gte=0)
     return sum(kept.values_list("records", flat=True))

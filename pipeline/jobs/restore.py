@@ -20,7 +20,7 @@ from base.units import amount
 from pipeline.files import Files
 from pipeline.models import Written
 from pipeline.segments import Segment, groups, segments
-from pipeline.work import Outcome, Work
+from pipeline.work import JobOutcome, Work
 from store.script import run
 from topics.cache import topic_called
 from topics.config import Config, put_topic
@@ -41,7 +41,7 @@ class Restore(msgspec.Struct, forbid_unknown_fields=True):
     to_seq: int | None = None
 
 
-def restore(work: Work, options: Restore) -> Outcome:
+def restore(work: Work, options: Restore) -> JobOutcome:
     """Appends the archived records above `from_seq` up to `to_seq`. Raises NotFound, InvalidRequest or Refusal."""
     check_topic_name(options.topic)
     files = work.files(options.archive)
@@ -59,7 +59,7 @@ def restore(work: Work, options: Restore) -> Outcome:
         for group in groups(files, wanted):
             if not is_done(topic_id, writer, group, options):
                 written += append(work, files, group, options, writer)
-    return Outcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
+    return JobOutcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
 
 
 def chosen(files: Files, source: str, options: Restore) -> list[Segment]:

@@ -15,9 +15,9 @@ from pipeline import reading
 from pipeline.delays import bucket_column
 from pipeline.extent import Extent, Part, divide
 from pipeline.reader import read_parts
-from pipeline.work import Outcome, Work
+from pipeline.work import JobOutcome, Work
 from store.script import Script, Statement, run
-from topics.ranges import SPAN_RECORDS
+from topics.read.ranges import SPAN_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,19 +65,18 @@ class Rollup(msgspec.Struct, forbid_unknown_fields=True):
     topic: list[str] | str = "*"
 
 
-def rollup(work: Work, options: Rollup) -> Outcome:
+def rollup(work: Work, options: Rollup) -> JobOutcome:
     """Rolls up the records since the last run. Raises TopicNotFound or NotReady."""
     topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
-    places = [run(reading.find(topic.id, "rollup", "rollup")) for topic in topics]
-    new = [max(topic.head - max(place.seq, topic.floor), 0) for topic, place in zip(topics, places, strict=True)]
-    work.begin(sum(new))
-    for topic, place in zip(topics, places, strict=True):
-        if topic.head > place.seq:
-            roll_up(work, topic, place)
-    return Outcome(f"{amount(work.run.read)} records of {amount(sum(n > 0 for n in new))} topics rolled up")
+    places = zip(topics, run(reading.positions(topics, "rollup")), strict=True)
+    due = [(topic, topic.head - max(seq, topic.floor)) for topic, seq in places if topic.head > seq]
+    work.begin(sum(new for _, new in due))
+    for topic, _ in due:
+        roll_up(work, topic)
+    return JobOutcome(f"{amount(work.run.read)} records of {amount(sum(new > 0 for _, new in due))} topics rolled up")
 
 
-def roll_up(work: Work, topic: Extent, place: reading.Place) -> None:
+def roll_up(work: Work, topic: Extent) -> None:
     with work.turn(f"the rollup of topic {topic.name}") as turn:
         place = run(reading.find(topic.id, "rollup", "rollup"))
         while place.upto is not None or place.seq < topic.head:
@@ -104,9 +103,7 @@ def add(place: reading.Place) -> Script[None]:
 def stage(work: Work, topic: Extent, place: reading.Place) -> tuple[int, int]:
     """Aggregates the step's range. Returns (number of records, number of partitions)."""
     assert place.upto is not None
-    with work.database.connect() as session:
-        parallel = work.parallelism
-        parts = divide(session, topic, place.seq + 1, place.upto, parallel)
+    parts = divide(work.session, topic, place.seq + 1, place.upto, work.parallelism)
     if not parts:
         return 0, 0
     put_aside(work, place, traffic(work, topic, parts))

@@ -18,8 +18,9 @@ from base.units import amount
 from pipeline.extent import Extent, divide
 from pipeline.files import Files
 from pipeline.reader import read_log
-from pipeline.segments import Segment, archived, fingerprint, groups, measured, segments, sums
-from pipeline.work import Outcome, Work
+from pipeline.segments import Segment, archived, fingerprint, groups, reads_back, segments, sums
+from pipeline.trouble import spark_trouble
+from pipeline.work import JobOutcome, Work
 from topics.models import Topic
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Verify(msgspec.Struct, forbid_unknown_fields=True):
     archive: str
 
 
-def verify(work: Work, options: Verify) -> Outcome:
+def verify(work: Work, options: Verify) -> JobOutcome:
     """Compares an archive with its topic. Raises TopicNotFound, NotFound or Refusal."""
     topic = work.topic(options.topic)
     files = work.files(options.archive)
@@ -45,7 +46,7 @@ def verify(work: Work, options: Verify) -> Outcome:
     found: dict[str, Any] = {"records": 0, "deleted_since": 0, "damaged": [], "missing": [], "altered": []}
     found["missing"] += gaps(known)
     work.begin(known[-1].last - known[0].first + 1)
-    for group in groups(files, known):
+    for group in groups(files, known, found["damaged"]):
         compare(work, files, topic, group, found)
         work.did(f"{topic.name} {group[0].first}..{group[-1].last} compared", sum(each.records for each in group))
     if not Topic.objects.filter(pk=topic.id).exists():
@@ -53,7 +54,7 @@ def verify(work: Work, options: Verify) -> Outcome:
     wrong = any(found[kind] for kind in ("damaged", "missing", "altered"))
     verdict = "differs from" if wrong else "agrees with"
     told = f"{files.root} {verdict} {topic.name}: {amount(found['records'])} records up to seq {known[-1].last}"
-    return Outcome(told, found, wrong)
+    return JobOutcome(told, found, wrong)
 
 
 def gaps(known: list[Segment]) -> list[str]:
@@ -63,6 +64,22 @@ def gaps(known: list[Segment]) -> list[str]:
 
 
 def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:
+    """Adds the differences in these segments to `found`. Segments whose files Spark cannot read are compared with nothing."""
+    try:
+        compare_once(work, files, topic, group, found)
+    except Exception as error:
+        if spark_trouble(error) is None:
+            raise
+        damaged = [each for each in group if not reads_back(work.spark, files, each)]
+        if not damaged:
+            raise
+        found["damaged"] += [each.stem for each in damaged]
+        for each in group:
+            if each not in damaged:
+                compare_once(work, files, topic, [each], found)
+
+
+def compare_once(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:
     """Adds the differences in these segments to `found`. One pass reads both sides, so the database and Spark work at once."""
     from pyspark.sql import functions as f
 
@@ -75,7 +92,7 @@ def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found
     row: Any = both.agg(*(f.struct(*sums(f.col("print"), side)).alias(name) for name, side in sides.items())).first()
     checksum = reduce(xor, (segment.checksum for segment in group), 0)
     if tuple(row.held) != (sum(each.records for each in group), checksum):
-        found["damaged"] += [each.stem for each in group if measured(archived(work.spark, files, [each])) != each[4:6]]
+        found["damaged"] += [each.stem for each in group if not reads_back(work.spark, files, each)]
     found["records"] += sum(each.records for each in group)
     if row.shown == row.kept:
         return

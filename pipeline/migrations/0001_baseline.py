@@ -1,21 +1,7 @@
-"""Creates the tables and SQL objects of the jobs."""
+"""Creates the tables of the jobs."""
 
 import django.db.models.deletion
 from django.db import migrations, models
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    creates=(
-        "functions/pipeline_check",
-        "functions/pipeline_create",
-        "functions/pipeline_append",
-        "functions/pipeline_follow",
-        "functions/pipeline_loss",
-        "roles/topics_writer",
-    ),
-)
 
 
 class Migration(migrations.Migration):
@@ -198,5 +184,4 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        *OBJECTS.operations(),
     ]

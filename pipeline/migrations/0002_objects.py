@@ -1,13 +1,6 @@
-"""SQL objects that changed after v0.2.0."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=("roles/topics_writer",),
-)
 
 
 class Migration(migrations.Migration):
@@ -17,5 +10,3 @@ class Migration(migrations.Migration):
         ("routers", "0001_baseline"),
         ("push", "0001_baseline"),
     ]
-
-    operations = OBJECTS.operations()

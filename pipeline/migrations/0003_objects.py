@@ -1,13 +1,6 @@
-"""SQL objects that changed."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=("functions/pipeline_create",),
-)
 
 
 class Migration(migrations.Migration):
@@ -20,5 +13,3 @@ class Migration(migrations.Migration):
         ("routers", "0002_objects"),
         ("push", "0003_objects"),
     ]
-
-    operations = OBJECTS.operations()

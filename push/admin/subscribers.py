@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import JSONField, QuerySet
 from django.db.models.expressions import RawSQL
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -17,16 +18,26 @@ from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import TopicsError
-from base.units import amount, duration, moment, size
+from base.units import amount, counted, duration, moment, sentence, size
+from push.bus.operate import current_batch, drop_queue, events_of, redeliver, redelivery, send_test, set_paused, skip
+from push.bus.subscriptions import shown_callback, unsubscribe
 from push.models import Subscriber
-from push.operate import drop_queue, redeliver, send_test, set_paused
-from push.subscriptions import shown_callback, unsubscribe
 from store.script import run
 from topics.admin.pages import DomainAdmin
 
+# Every figure of a queue is read at once, because the view computes all of them.
+QUEUE = """
+(SELECT jsonb_build_object('records', q.records, 'bytes', q.bytes, 'oldest_ts', q.oldest_ts) FROM push_queues q
+  WHERE q.client_id = push_subscriber.client_id)
+"""
+TOPICS = """
+(SELECT string_agg(substr(source.name, 5), ', ' ORDER BY source.name) FROM routers_router r
+   JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
+  WHERE dest.name = push_subscriber.queue AND source.name ^@ 'bus:')
+"""
 
-def of_queue(column: str) -> RawSQL:
-    return RawSQL(f"(SELECT q.{column} FROM push_queues q WHERE q.client_id = push_subscriber.client_id)", ())
+
+MOST_CHARACTERS = 500  # of an event on the page that skips it
 
 
 class RedeliverForm(forms.Form):
@@ -44,6 +55,11 @@ class RedeliverForm(forms.Form):
         if not self.errors and (cleaned.get("seq") is None) == (cleaned.get("time") is None):
             self.add_error(None, "Enter a seq or a time.")
         return cleaned
+
+
+class SkipForm(forms.Form):
+    batch = forms.CharField(widget=forms.HiddenInput)
+    upto = forms.IntegerField(label="Skip up to seq", help_text="Events after it are delivered, in a new batch.")
 
 
 @admin.register(Subscriber)
@@ -68,6 +84,7 @@ class SubscriberAdmin(DomainAdmin):
                     *columns,
                     "size_queued",
                     "under_way",
+                    "next_attempt",
                     "sent",
                     "dropped_events",
                     "unreadable",
@@ -88,17 +105,17 @@ class SubscriberAdmin(DomainAdmin):
             return "unsubscribed"
         return "failing" if subscriber.last_error else "well"
 
-    @admin.display(ordering="queued_records")
+    @admin.display(ordering="queue_now__records")
     def queued(self, subscriber: Subscriber) -> str:
-        return amount(subscriber.queued_records)
+        return amount(subscriber.queue_now["records"])
 
     @admin.display(description="queued bytes")
     def size_queued(self, subscriber: Subscriber) -> str:
-        return size(subscriber.queued_bytes)
+        return size(subscriber.queue_now["bytes"])
 
-    @admin.display(ordering="oldest_ts")
+    @admin.display(ordering="queue_now__oldest_ts")
     def oldest(self, subscriber: Subscriber) -> str:
-        oldest = subscriber.oldest_ts
+        oldest = subscriber.queue_now["oldest_ts"]
         return "nothing" if oldest is None else duration(now_ms() - oldest)
 
     @admin.display(ordering="last_delivery_ts")
@@ -110,6 +127,11 @@ class SubscriberAdmin(DomainAdmin):
         if subscriber.batch_id is None:
             return "nothing"
         return f"batch {subscriber.batch_id}, attempt {subscriber.batch_attempts}"
+
+    @admin.display(description="next attempt")
+    def next_attempt(self, subscriber: Subscriber) -> str:
+        waits = subscriber.retry_ts - now_ms()
+        return f"in {duration(waits)}" if waits > 0 and not subscriber.paused else "-"
 
     @admin.display(description="sent")
     def sent(self, subscriber: Subscriber) -> str:
@@ -129,7 +151,8 @@ class SubscriberAdmin(DomainAdmin):
 
     @admin.display
     def topics(self, subscriber: Subscriber) -> str:
-        return subscriber.topic_names or "none"
+        with_topics = Subscriber.objects.annotate(topic_names=RawSQL(TOPICS, ())).filter(pk=subscriber.pk)
+        return with_topics.values_list("topic_names", flat=True)[0] or "none"
 
     @admin.display(description="callback")
     def shown_callback(self, subscriber: Subscriber) -> str:
@@ -145,22 +168,7 @@ class SubscriberAdmin(DomainAdmin):
         return moment(subscriber.created_ts)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Subscriber]:
-        names = RawSQL(
-            "(SELECT string_agg(substr(source.name, 5), ', ' ORDER BY source.name) FROM routers_router r"
-            " JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id"
-            " WHERE dest.name = push_subscriber.queue AND source.name ^@ 'bus:')",
-            (),
-        )
-        return (
-            super()
-            .get_queryset(request)
-            .annotate(
-                queued_records=of_queue("records"),
-                queued_bytes=of_queue("bytes"),
-                oldest_ts=of_queue("oldest_ts"),
-                topic_names=names,
-            )
-        )
+        return super().get_queryset(request).annotate(queue_now=RawSQL(QUEUE, (), output_field=JSONField()))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Subscriber | None = None) -> list[str]:
         return [name for _, options in self.fieldsets for name in options["fields"]]
@@ -199,6 +207,7 @@ class SubscriberAdmin(DomainAdmin):
         view = self.admin_site.admin_view
         return [
             path("<int:id>/redeliver/", view(self.redeliver_view), name="push_subscriber_redeliver"),
+            path("<int:id>/skip/", view(self.skip_view), name="push_subscriber_skip"),
             path("<int:id>/drop/", view(self.drop_view), name="push_subscriber_drop"),
             path("<int:id>/test/", view(self.test_view), name="push_subscriber_test"),
             *super().get_urls(),
@@ -223,21 +232,43 @@ class SubscriberAdmin(DomainAdmin):
         return HttpResponseRedirect(reverse("admin:push_subscriber_change", args=[subscriber.pk]))
 
     def redeliver_view(self, request: HttpRequest, id: int) -> HttpResponse:
-        """Shows a form for a seq or a time. After a valid POST, delivery continues from there."""
+        """Shows a form for a seq or a time. A valid POST counts the events, and a confirmed one delivers them again."""
         subscriber = self.found(request, id)
-        form = RedeliverForm(request.POST or None)
+        form = RedeliverForm(request.POST or None, initial={"seq": request.GET.get("seq", "")})
+        shown: dict[str, Any] = {}
         if request.method == "POST" and form.is_valid():
             time = form.cleaned_data["time"]
-            ts = None if time is None else int(time.timestamp() * 1000)
+            wanted = form.cleaned_data["seq"], None if time is None else int(time.timestamp() * 1000), now_ms()
             try:
-                place = run(redeliver(subscriber.pk, subscriber.queue, form.cleaned_data["seq"], ts, now_ms()))
+                if "confirmed" in request.POST:
+                    again = run(redeliver(subscriber.pk, subscriber.queue, *wanted))
+                    done = (
+                        f"{amount(again.events)} events will be delivered again, from seq {again.seq + 1} of the queue."
+                    )
+                    return self.back(request, subscriber, done)
+                again = run(redelivery(subscriber.queue, *wanted))
+                shown = {"again": again, "counted": amount(again.events)}
             except TopicsError as error:
-                form.add_error(None, error.message)
+                form.add_error(None, sentence(error.message))
+        return self.page(request, subscriber, "redeliver", title="Redeliver", form=form, **shown)
+
+    def skip_view(self, request: HttpRequest, id: int) -> HttpResponse:
+        """Shows the events of the batch that fails. A POST skips them, or the first of them."""
+        subscriber = self.found(request, id)
+        form = SkipForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            try:
+                gone = run(skip(subscriber.pk, form.cleaned_data["batch"], form.cleaned_data["upto"], now_ms()))
+            except TopicsError as error:
+                form.add_error(None, sentence(error.message))
             else:
-                return self.back(
-                    request, subscriber, f"Delivery continues at seq {amount(place.seq + 1)} of the queue."
-                )
-        return self.page(request, subscriber, "redeliver", title="Redeliver", form=form)
+                return self.back(request, subscriber, f"Skipped {counted(gone, 'event')}. Delivery continues after it.")
+        batch = run(current_batch(subscriber.pk))
+        events = run(events_of(subscriber.queue, batch, now_ms())) if batch else []
+        if batch and not form.is_bound:
+            form.initial = {"batch": batch.id, "upto": batch.last_seq}
+        shown = [(each["$seq"], json.dumps(each["data"], ensure_ascii=False)[:MOST_CHARACTERS]) for each in events]
+        return self.page(request, subscriber, "skip", title="Skip events", form=form, batch=batch, events=shown)
 
     def drop_view(self, request: HttpRequest, id: int) -> HttpResponse:
         """Shows the number of events that would be dropped. A POST drops them."""

@@ -15,10 +15,10 @@ from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.units import amount, moment
-from push.clients import ROOT
+from push.bus.clients import ROOT
+from push.bus.names import BUS
+from push.bus.topics import delete_topic, hand_over
 from push.models import BusClient, BusTopic
-from push.names import BUS
-from push.topics import delete_topic, hand_over
 from store.script import run
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm
 from topics.models import Topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from base.errors import Internal, TopicsError, Unauthorized
-from push.clients import bus_clients
+from push.bus.clients import bus_clients
 from wire import answer
 from wire.answer import Answer
 from wire.api import Api

@@ -5,23 +5,24 @@ from __future__ import annotations
 from django.conf import settings
 
 from base.clock import now_ms
+from contract.operations import Operation
 from push.api.bus import BUS
 from push.api.tokens import NOTHING
-from push.batches import due_within
-from push.health import Rest, check
+from push.bus.health import Rest, check
+from push.delivery.batches import due_within
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 
 
-@Endpoint("GET", "pulse", "pulse", scope="monitor", api=BUS, answers={})
+@Endpoint(Operation.PULSE, scope="monitor", api=BUS, answers={})
 def pulse(call: Call[None, None]) -> Script[Answer]:
     """Answers 204 if PostgreSQL and Redis answer, else 503."""
     yield from check()
     return NOTHING
 
 
-@Endpoint("GET", "pulse/scaling", "scaling", scope="monitor", api=BUS, answers={})
+@Endpoint(Operation.SCALING, scope="monitor", api=BUS, answers={})
 def scaling(call: Call[None, None]) -> Script[Answer]:
     """Answers after one second if many deliveries are due, else at once. A slow answer means: start more workers."""
     yield from check()

@@ -8,10 +8,11 @@ import msgspec
 
 from base.clock import now_ms
 from base.errors import NotFound
+from contract.operations import Operation
 from push.api.bus import BUS
 from push.api.tokens import NOTHING
-from push.clients import BusKey
-from push.subscriptions import Wanted, list_subscriptions, subscribe, subscriber_named, unsubscribe
+from push.bus.clients import BusKey
+from push.bus.subscriptions import Wanted, list_subscriptions, subscribe, subscriber_named, unsubscribe
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -38,12 +39,14 @@ class ListedSubscription(msgspec.Struct):
     events: Events
 
 
+@Endpoint(Operation.SUBSCRIBE, scope="client", api=BUS, body=Wanted, answers={})
 def put(call: Call[Wanted, None]) -> Script[Answer]:
     """Subscribe to exactly these topics, or change the subscription."""
     yield from subscribe(call.key.client_id, call.key.name, call.body, now_ms())  # type: ignore[attr-defined]
     return NOTHING
 
 
+@Endpoint(Operation.SUBSCRIPTIONS, scope="monitor", api=BUS, answers={200: ListedSubscription})
 def list_all(call: Call[None, None]) -> Script[Answer]:
     """List all subscriptions, with the numbers of their sent and queued events."""
     listed = [
@@ -68,21 +71,21 @@ def own(key: Key) -> int:
     return key.client_id
 
 
-@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="delete", api=BUS, answers={})
+@Endpoint(Operation.UNSUBSCRIBE_ALL, scope="delete", api=BUS, answers={})
 def delete_all(call: Call[Any, None]) -> Script[Answer]:
     """Unsubscribe from all topics. Queued events are still delivered."""
     yield from unsubscribe(own(call.key), None, now_ms())
     return NOTHING
 
 
-@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="delete", api=BUS, answers={})
+@Endpoint(Operation.UNSUBSCRIBE, scope="delete", api=BUS, answers={})
 def delete_one(call: Call[Any, None], topic: str) -> Script[Answer]:
     """Unsubscribe from a topic. Queued events are still delivered."""
     yield from unsubscribe(own(call.key), topic, now_ms())
     return NOTHING
 
 
-@Endpoint("DELETE", "subscribers/<str:subscriber>", "unsubscribe_client", scope="root", api=BUS, answers={})
+@Endpoint(Operation.UNSUBSCRIBE_CLIENT, scope="root", api=BUS, answers={})
 def delete_named(call: Call[Any, None], subscriber: str) -> Script[Answer]:
     """End a client's subscription, even if its token was deleted. Queued events are still delivered."""
     client_id = yield from subscriber_named(subscriber)
@@ -90,16 +93,4 @@ def delete_named(call: Call[Any, None], subscriber: str) -> Script[Answer]:
     return NOTHING
 
 
-endpoints = (
-    *(
-        Endpoint("POST", path, "subscribe", scope="client", api=BUS, body=Wanted, answers={})(put)
-        for path in ("subscription", "subscriber")
-    ),
-    *(
-        Endpoint("GET", path, "subscriptions", scope="monitor", api=BUS, answers={200: ListedSubscription})(list_all)
-        for path in ("subscriptions", "subscribers")
-    ),
-    delete_all,
-    delete_one,
-    delete_named,
-)
+endpoints = (put, list_all, delete_all, delete_one, delete_named)

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from base.clock import now_ms
+from contract.operations import Operation
 from push.api.bus import BUS
-from push.clients import add_client, clients, delete_client
+from push.bus.clients import add_client, clients, delete_client
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -26,7 +27,7 @@ class Token(msgspec.Struct):
     token: str
 
 
-@Endpoint("GET", "api_tokens", "list_tokens", scope="root", api=BUS, answers={200: Token})
+@Endpoint(Operation.LIST_TOKENS, scope="root", api=BUS, answers={200: Token})
 def list_tokens(call: Call[None, None]) -> Script[Answer]:
     """List all clients with their tokens. 204 if there are none."""
     known = yield from clients()
@@ -35,14 +36,14 @@ def list_tokens(call: Call[None, None]) -> Script[Answer]:
     return Answer(200, msgspec.json.encode([Token(each.name, each.token) for each in known]))
 
 
-@Endpoint("POST", "api_tokens", "add_token", scope="root", api=BUS, body=NewToken, answers={201: Token})
+@Endpoint(Operation.ADD_TOKEN, scope="root", api=BUS, body=NewToken, answers={201: Token})
 def add_token(call: Call[NewToken, None]) -> Script[Answer]:
     """Create a client. Without `token`, the server creates one."""
     made = yield from add_client(call.body.name, call.body.token, now_ms())
     return call.answer(Token(made.name, made.token), 201)
 
 
-@Endpoint("DELETE", "api_tokens/<str:token>", "delete_token", scope="root", api=BUS, answers={})
+@Endpoint(Operation.DELETE_TOKEN, scope="root", api=BUS, answers={})
 def delete_token(call: Call[Any, None], token: str) -> Script[Answer]:
     """Delete a token. The client's topics and its subscription remain."""
     yield from delete_client(token, now_ms())

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from base.clock import now_ms
+from contract.operations import Operation
 from push.api.bus import BUS
 from push.api.tokens import NOTHING
-from push.publish import Event, publish
-from push.topics import delete_topic, list_topics
+from push.bus.publish import Event, publish
+from push.bus.topics import delete_topic, list_topics
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -22,14 +23,14 @@ class ListedTopic(msgspec.Struct):
     events: int
 
 
-@Endpoint("GET", "topics", "bus_topics", scope="monitor", api=BUS, answers={200: ListedTopic})
+@Endpoint(Operation.BUS_TOPICS, scope="monitor", api=BUS, answers={200: ListedTopic})
 def list_all(call: Call[None, None]) -> Script[Answer]:
     """List all topics, each with its publisher and the number of events ever published."""
     listed = yield from list_topics()
     return Answer(200, msgspec.json.encode([ListedTopic(*each) for each in listed]))
 
 
-@Endpoint("POST", "topics/<str:topic>", "publish", scope="client", api=BUS, body=Event, answers={})
+@Endpoint(Operation.PUBLISH, scope="client", api=BUS, body=Event, answers={}, large=True)
 def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     """Publish an event. The first client that publishes to a topic becomes its only publisher."""
     client_id, traceparent = call.key.client_id, call.headers.get(b"traceparent")  # type: ignore[attr-defined]
@@ -37,14 +38,12 @@ def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     return NOTHING
 
 
+# Routemaster's page documents /topic/:name, but its clients use /topics/:name.
+@Endpoint(Operation.DELETE_BUS_TOPIC, scope="delete", api=BUS, answers={})
 def delete(call: Call[Any, None], topic: str) -> Script[Answer]:
     """Delete a topic. Its subscribers still get the published events, and are unsubscribed."""
     yield from delete_topic(topic, call.key, now_ms())  # type: ignore[arg-type]
     return NOTHING
 
 
-# Routemaster's page documents /topic/:name, but its clients use /topics/:name.
-delete_one = Endpoint("DELETE", "topic/<str:topic>", "delete_bus_topic", scope="delete", api=BUS, answers={})(delete)
-delete_same = Endpoint("DELETE", "topics/<str:topic>", "delete_bus_topic", scope="delete", api=BUS, answers={})(delete)
-
-endpoints = (list_all, publish_event, delete_one, delete_same)
+endpoints = (list_all, publish_event, delete)

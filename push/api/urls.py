@@ -1,6 +1,6 @@
-"""Table of contents of the bus, at the root of the port."""
+"""Table of contents of the bus, at the root of the port, and of /v0/webhooks."""
 
-from push.api import pulse, subscriptions, tokens, topics
+from push.api import pulse, subscriptions, tokens, topics, webhooks
 
 endpoints = (
     tokens.list_tokens,
@@ -10,4 +10,5 @@ endpoints = (
     *subscriptions.endpoints,
     pulse.pulse,
     pulse.scaling,
+    *webhooks.endpoints,
 )

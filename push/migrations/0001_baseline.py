@@ -1,21 +1,7 @@
-"""Creates the tables and SQL objects of the push bus."""
+"""Creates the tables of the push bus."""
 
 import django.db.models.deletion
 from django.db import migrations, models
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    creates=(
-        "tables/push_queues",
-        "functions/push_fill",
-        "functions/push_queued",
-        "functions/push_settle",
-        "functions/push_unreadable",
-        "functions/push_batch",
-    ),
-)
 
 
 class Migration(migrations.Migration):
@@ -136,5 +122,4 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        *OBJECTS.operations(),
     ]

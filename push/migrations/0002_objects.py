@@ -1,16 +1,6 @@
-"""SQL objects that changed after v0.3.0."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=(
-        "functions/push_queued",
-        "functions/push_batch",
-    ),
-)
 
 
 class Migration(migrations.Migration):
@@ -21,5 +11,3 @@ class Migration(migrations.Migration):
         ("groups", "0001_baseline"),
         ("routers", "0001_baseline"),
     ]
-
-    operations = OBJECTS.operations()

@@ -1,13 +1,6 @@
-"""SQL objects that changed."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=("functions/push_fill",),
-)
 
 
 class Migration(migrations.Migration):
@@ -19,5 +12,3 @@ class Migration(migrations.Migration):
         ("mirrors", "0002_told_losses"),
         ("routers", "0002_objects"),
     ]
-
-    operations = OBJECTS.operations()

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from base.clock import now_ms
 from base.errors import BatchTooLarge, NotAQueue, TopicNotFound, TopicSealed
+from contract.operations import LONGEST_WAIT_MS, Operation
 from queues.api.shapes import (
     AckAnswer,
     AckRequest,
@@ -21,16 +22,16 @@ from queues.api.shapes import (
     NackRequest,
     check_worker,
 )
-from queues.claim import MOST_JOBS, Claimed, claim
+from queues.claim import MOST_JOBS, Claimed
+from queues.leases import refuse_log
 from queues.settle import Ack, Extend, Nack, settle
-from queues.work import WorkQuery, tell
+from queues.waiting import claim_waiting, freed
+from queues.work import tell
 from store.script import Script
-from topics.api.records import TOPIC
+from topics.read.stamps import seen
 from topics.sealed import DESCRIBED
-from topics.stamps import seen
 from wire.answer import Answer, clamped
-from wire.endpoint import Call, Endpoint, Operation
-from wire.schema import EVENT_STREAM
+from wire.endpoint import Call, Endpoint
 
 TAG = "queues"
 REFUSALS = (TopicNotFound, NotAQueue, TopicSealed)
@@ -39,9 +40,7 @@ EXAMPLE: dict[str, Any] = {"node": "worker-1", "seqs": [1]}
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/claim",
-    "claim",
+    Operation.CLAIM,
     scope="write",
     body=ClaimRequest,
     answers={200: ClaimAnswer},
@@ -50,26 +49,27 @@ EXAMPLE: dict[str, Any] = {"node": "worker-1", "seqs": [1]}
     example={"node": "worker-1", "max": 10},
     names=NAMES,
     needs_body=True,
+    before_body=refuse_log,
     tag=TAG,
 )
 def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
     """Claim jobs of a queue for a worker.
 
-    Until the deadline no other worker gets these jobs. The answer has at most 1 MiB of jobs, but at least one job. Also needs the
-    scope `read`.
+    Until the deadline no other worker gets these jobs. The answer has at most 1 MiB of jobs, but at least one job. If none is
+    ready, it waits up to `wait_ms` for one. Also needs the scope `read`.
     """
     call.key.check("read")
     wanted = call.body
     check_worker(wanted.node)
     most = min(wanted.max, MOST_JOBS)
-    done = yield from claim(topic, wanted.node, most, wanted.lease_ms, now_ms())
+    done = yield from claim_waiting(topic, wanted.node, most, wanted.lease_ms, wanted.wait_ms)
     jobs = seen(",".join(done.jobs), call.key.prefixes)
-    return Answer(200, render_claimed(topic, jobs, done, wanted.max, call.started))
+    return Answer(200, render_claimed(topic, jobs, done, wanted, call.started))
 
 
-def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: float) -> bytes:
+def render_claimed(topic: str, jobs: str, done: Claimed, wanted: ClaimRequest, started: float) -> bytes:
     """Returns the body of a claim's answer. `jobs`: the jobs as a key may see them."""
-    used = clamped(max=(wanted, done.most_jobs))
+    used = clamped(max=(wanted.max, done.most_jobs), wait_ms=(wanted.wait_ms, min(wanted.wait_ms, LONGEST_WAIT_MS)))
     told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     return (
         f'{{"topic":"{topic}","claimed":[{jobs}],"count":{len(done.jobs)},"ready":{done.ready},{told}'
@@ -78,9 +78,7 @@ def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: f
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/ack",
-    "ack",
+    Operation.ACK,
     scope="write",
     body=AckRequest,
     answers={200: AckAnswer},
@@ -89,6 +87,7 @@ def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: f
     example=EXAMPLE,
     names=NAMES,
     needs_body=True,
+    before_body=refuse_log,
     tag=TAG,
 )
 def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
@@ -108,9 +107,7 @@ def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/nack",
-    "nack",
+    Operation.NACK,
     scope="write",
     body=NackRequest,
     answers={200: NackAnswer},
@@ -119,12 +116,14 @@ def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     example={**EXAMPLE, "delay_ms": 1000, "error": "exit code 1"},
     names=NAMES,
     needs_body=True,
+    before_body=refuse_log,
     tag=TAG,
 )
 def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     """Give jobs back, so that workers can claim them again."""
     done = yield from settle(Nack, topic, call.body.held(), call.body.release(), now_ms())
     tell(topic, list(done.done))
+    freed(topic)
     return call.answer(
         NackAnswer(
             topic=topic,
@@ -138,9 +137,7 @@ def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/extend",
-    "extend",
+    Operation.EXTEND,
     scope="write",
     body=ExtendRequest,
     answers={200: ExtendAnswer},
@@ -149,6 +146,7 @@ def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     example={**EXAMPLE, "lease_ms": 60_000},
     names=NAMES,
     needs_body=True,
+    before_body=refuse_log,
     tag=TAG,
 )
 def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
@@ -163,24 +161,3 @@ def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
             performance=call.performance(),
         )
     )
-
-
-# Served in plain ASGI, by the ASGI app alone (queues/serve.py).
-streams = (
-    Operation(
-        "GET",
-        f"{TOPIC}/work",
-        "work",
-        scope="write",
-        query=WorkQuery,
-        answers={200: EVENT_STREAM},
-        errors=(TopicNotFound, NotAQueue),
-        tag=TAG,
-        names={**NAMES, "node": "worker-1"},
-        summary="""Get jobs of a queue on a stream.
-
-        The key needs the scopes read and write. The stream keeps up to `max` jobs in flight for the worker, and sends the next
-        job when one is acked. When the connection ends, its jobs are ready again. The stream has no end. It sends the events
-        `job` and `error`. After 15 s without an event it sends a comment. This page shows its first two seconds.""",
-    ),
-)

@@ -9,11 +9,12 @@ from msgspec import Meta
 
 from base.clock import now_ms
 from base.errors import BatchTooLarge, InvalidRequest, TopicNotFound, TopicSealed
-from base.names import check_node, check_topic_name
+from base.labels import check_node
+from base.names import check_topic_name
+from contract.operations import Operation
 from queues.letters import MOST_LETTERS, Choice
 from queues.redrive import Skipped, redrive
 from store.script import Script
-from topics.api.records import TOPIC
 from topics.api.shapes import TopicName
 from topics.sealed import DESCRIBED
 from wire.answer import Answer, clamped
@@ -26,12 +27,12 @@ class RedriveRequest(Choice):
     """The body of a redrive: which dead letters move. Without a condition, all do."""
 
     dry_run: bool = False
-    """True: the answer counts the letters that would move, and nothing changes."""
+    """True: the answer counts the letters that would move, and nothing changes. A full queue can still refuse them later."""
 
     def check(self, key: Key) -> None:
         """Raises InvalidRequest, Forbidden or BatchTooLarge."""
-        if self.queue is not None:
-            key.check_name(check_topic_name(self.queue, "queue"))
+        if self.queue is not None and self.queue != "*":
+            key.check_name(check_topic_name(self.queue.removesuffix("*"), "queue"))
         if self.appended_by is not None:
             check_node(self.appended_by)
         if self.seqs is None:
@@ -72,9 +73,7 @@ class RedriveAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/redrive",
-    "redrive",
+    Operation.REDRIVE,
     scope="write",
     body=RedriveRequest,
     answers={200: RedriveAnswer},

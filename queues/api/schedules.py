@@ -9,27 +9,29 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.clock import now_ms
 from base.errors import NotAQueue, RecordTooLarge, TopicNotFound
+from contract.operations import Operation
 from queues import schedules
 from store.script import Script
-from topics.api.records import TOPIC
 from topics.api.shapes import TopicName
-from topics.records import NewRecord, columns
+from topics.append.records import NewRecord, columns
 from topics.sealed import DESCRIBED
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor, PageQuery, next_cursor
 from wire.schema import Clamped, Performance
 
-SCHEDULE, TAG = f"{TOPIC}/schedules/<str:schedule>", "queues"
+TAG = "queues"
 
 
 class PutSchedule(NewRecord):
     """When a queue gets jobs, and the record of each job."""
 
     not_before: Annotated[int, Meta(ge=0, le=schedules.LATEST_TS)] | None = None
-    """Time of the job, in milliseconds since the epoch. With `cron`, the first job comes at this time or later."""
+    """Time of the job, in milliseconds since the epoch. A past time means now. With `cron`, the first job comes at this time or
+    later."""
     cron: str | None = None
-    """A cron line of five fields: minute, hour, day of the month, month, weekday. Null: one job, at `not_before`."""
+    """A cron line of up to 100 characters in five fields: minute, hour, day of the month, month, weekday. Null: one job, at
+    `not_before`."""
     timezone: str = "UTC"
     """The timezone of the cron line: a name of the IANA database, such as `Europe/Berlin`."""
 
@@ -44,8 +46,10 @@ class ScheduleShown(msgspec.Struct, kw_only=True):
     """The cron line. Null: the schedule appends one job, and is deleted."""
     timezone: str
     """The timezone of the cron line."""
-    next_ts: int
-    """Time of the next job, in milliseconds since the epoch."""
+    not_before: int | None
+    """As sent: the time of the job, or the time before which no job comes, in milliseconds since the epoch."""
+    next_ts: int | None
+    """Time of the next job, in milliseconds since the epoch. Null: the call repeats a PUT whose only job has come."""
     jobs: int
     """Number of times at which the schedule gave the queue a job."""
     last_ts: int | None
@@ -89,9 +93,7 @@ class DeleteScheduleAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "PUT",
-    SCHEDULE,
-    "put_schedule",
+    Operation.PUT_SCHEDULE,
     scope="write",
     body=PutSchedule,
     answers={200: ScheduleAnswer, 201: ScheduleAnswer},
@@ -111,9 +113,7 @@ def put(call: Call[PutSchedule, None], topic: str, schedule: str) -> Script[Answ
 
 
 @Endpoint(
-    "GET",
-    SCHEDULE,
-    "get_schedule",
+    Operation.GET_SCHEDULE,
     scope="read",
     answers={200: ScheduleAnswer},
     errors=(TopicNotFound, NotAQueue),
@@ -127,9 +127,7 @@ def get(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "DELETE",
-    SCHEDULE,
-    "delete_schedule",
+    Operation.DELETE_SCHEDULE,
     scope="delete",
     answers={200: DeleteScheduleAnswer},
     errors=(TopicNotFound, NotAQueue),
@@ -146,9 +144,7 @@ def delete(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "GET",
-    f"{TOPIC}/schedules",
-    "list_schedules",
+    Operation.LIST_SCHEDULES,
     scope="read",
     query=PageQuery,
     answers={200: SchedulesAnswer},
@@ -174,13 +170,13 @@ def list_schedules(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     )
 
 
-def show(call: Call[Any, None], topic: str, found: schedules.Schedule, created: bool | None = None) -> Answer:
+def show(call: Call[Any, None], topic: str, found: schedules.StoredSchedule, created: bool | None = None) -> Answer:
     flag = UNSET if created is None else created
     answer = ScheduleAnswer(**fields(topic, found), created=flag, performance=call.performance())
     return call.answer(answer, status=201 if created else 200)
 
 
-def fields(topic: str, found: schedules.Schedule) -> dict[str, Any]:
+def fields(topic: str, found: schedules.StoredSchedule) -> dict[str, Any]:
     """Returns the fields of ScheduleShown. If the record was read, its fields are among them."""
     values = found._asdict()
     record = values.pop("record") or {}

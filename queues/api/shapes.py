@@ -9,12 +9,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.bounds import check_token
 from base.errors import BatchTooLarge, InvalidRequest
-from base.names import check_node
+from base.labels import check_node
 from queues.claim import MOST_JOBS
+from queues.leases import MOST_ERROR_BYTES
 from queues.settle import Holding, holding
 from topics.api.shapes import TopicName
 from topics.config import LeaseMs
-from topics.diff import Seq
+from topics.read.diff import Seq
 from wire.parse import Request
 from wire.schema import Clamped, Performance
 
@@ -23,7 +24,6 @@ InFlight = Annotated[int, Meta(description="Jobs that a node holds.")]
 Skipped = Annotated[
     list[int], Meta(description="Seqs of jobs that the node does not hold, or no longer under this lease.")
 ]
-MOST_ERROR_BYTES = 2_048
 DelayMs = Annotated[int, Meta(ge=0, le=86_400_000)]
 
 
@@ -37,6 +37,8 @@ class ClaimRequest(Request):
     `max`, and `clamped` has the lower number."""
     lease_ms: LeaseMs | None = None
     """Milliseconds after which the jobs come back: 100 to 86400000. Null: the `lease_ms` of the queue."""
+    wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """Long poll: maximum milliseconds that the answer waits if the queue has no ready job. More than 30000 means 30000."""
 
 
 class HeldRequest(Request):
@@ -45,7 +47,7 @@ class HeldRequest(Request):
     node: str
     """Name of the worker that claimed the jobs."""
     seqs: list[Seq]
-    """Seqs of up to 1000 jobs."""
+    """Seqs of up to 1000 jobs. More are 400 `batch_too_large`."""
     lease_ids: list[str] | None = None
     """The `lease_id` of each seq, in the same order. With it, the call names this delivery of the job. Null: any delivery to
     the node."""
@@ -115,6 +117,12 @@ class JobShown(msgspec.Struct, kw_only=True):
     """Exactly the object that was sent."""
     data: Any
     """Exactly the JSON that was sent."""
+
+
+class JobEvent(JobShown, kw_only=True):
+    """A job of a stream. Its id is the seq."""
+
+    topic: TopicName
 
 
 class ClaimAnswer(msgspec.Struct, kw_only=True):

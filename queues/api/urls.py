@@ -2,7 +2,6 @@
 
 from queues.api import jobs, redrive, schedules
 
-streams = jobs.streams
 endpoints = (
     jobs.claim_jobs,
     jobs.ack_jobs,

@@ -2,17 +2,6 @@
 
 from django.db import migrations
 
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=(
-        "functions/queue_counts",
-        "functions/queue_lock",
-        "functions/queue_save",
-        "functions/queue_claim",
-    ),
-)
 CREATE = "DROP INDEX queues_lease_by_deadline; CREATE INDEX queues_lease_by_deadline ON queues_lease ({})"
 
 
@@ -28,5 +17,4 @@ class Migration(migrations.Migration):
             " ADD PRIMARY KEY (topic_id, era, durable)",
             "ALTER TABLE queues_queue DROP CONSTRAINT queues_queue_pkey, DROP COLUMN era, ADD PRIMARY KEY (topic_id, durable)",
         ),
-        *OBJECTS.operations(),
     ]

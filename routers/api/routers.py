@@ -9,6 +9,7 @@ from msgspec import UNSET
 from base.clock import now_ms
 from base.errors import Incompatible, RouterCycle, RouterNotFound, TopicNotFound
 from base.names import check_router_name
+from contract.operations import Operation
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
 from routers.routers import RouterConfig, delete_router, put_router
@@ -18,7 +19,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery, next_cursor
 
-ROUTER, TAG = "v0/routers/<str:router>", "routers"
+TAG = "routers"
 
 
 def shown(router: StoredRouter, lag: Lagging) -> dict[str, Any]:
@@ -35,9 +36,7 @@ def shown(router: StoredRouter, lag: Lagging) -> dict[str, Any]:
 
 
 @Endpoint(
-    "PUT",
-    ROUTER,
-    "put_router",
+    Operation.PUT_ROUTER,
     scope="admin",
     body=RouterConfig,
     answers={200: PutRouterAnswer, 201: PutRouterAnswer},
@@ -56,7 +55,7 @@ def put(call: Call[RouterConfig, None], router: str) -> Script[Answer]:
     return call.answer(answer, status=201 if done.created else 200)
 
 
-@Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, errors=(RouterNotFound,), tag=TAG)
+@Endpoint(Operation.GET_ROUTER, scope="read", answers={200: RouterAnswer}, errors=(RouterNotFound,), tag=TAG)
 def get(call: Call[None, None], router: str) -> Script[Answer]:
     """Get a router's config, position, lag and state."""
     found = yield from find(router)
@@ -68,9 +67,7 @@ def get(call: Call[None, None], router: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "DELETE",
-    ROUTER,
-    "delete_router",
+    Operation.DELETE_ROUTER,
     scope="delete",
     answers={200: DeleteRouterAnswer},
     tag=TAG,
@@ -92,9 +89,7 @@ class RoutersQuery(PageQuery):
 
 
 @Endpoint(
-    "GET",
-    "v0/routers",
-    "list_routers",
+    Operation.LIST_ROUTERS,
     scope="read",
     query=RoutersQuery,
     answers={200: RoutersAnswer},

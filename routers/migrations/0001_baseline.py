@@ -1,26 +1,7 @@
-"""Creates the tables and SQL objects of the routers."""
+"""Creates the tables of the routers."""
 
 import django.db.models.deletion
 from django.db import migrations, models
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    creates=(
-        "functions/router_due",
-        "functions/router_fitting",
-        "functions/router_joined",
-        "functions/router_lose",
-        "functions/router_moved",
-        "functions/router_runs",
-        "functions/router_unheld",
-        "functions/router_unsent",
-        "functions/router_forward",
-        "functions/routers_advance",
-        "roles/topics_analyst",
-    ),
-)
 
 
 class Migration(migrations.Migration):
@@ -86,5 +67,4 @@ class Migration(migrations.Migration):
                 ("ordered", models.BooleanField(db_default=False, default=False)),
             ],
         ),
-        *OBJECTS.operations(),
     ]

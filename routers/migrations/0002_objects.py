@@ -1,17 +1,6 @@
-"""SQL objects that changed."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=(
-        "functions/router_lose",
-        "functions/router_forward",
-        "functions/routers_advance",
-    ),
-)
 
 
 class Migration(migrations.Migration):
@@ -22,5 +11,3 @@ class Migration(migrations.Migration):
         ("groups", "0001_baseline"),
         ("mirrors", "0002_told_losses"),
     ]
-
-    operations = OBJECTS.operations()

@@ -13,7 +13,7 @@ import click
 
 from base.errors import InvalidRequest
 from base.units import counted
-from shell.command import TOPIC, Connection
+from shell.command import TOPIC, CommandConnection
 from shell.importing import Import, Skip, TakenBack
 from shell.lines import Shape
 from shell.printing import say
@@ -64,7 +64,7 @@ encoding = click.option(
 )
 @click.pass_obj
 def append(
-    connection: Connection,
+    connection: CommandConnection,
     topic: str,
     file: str,
     batch: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_deleted, print_json, print_listed, print_one
-from shell.command import CURSOR, SEQ, TOPIC, Connection, as_json
+from shell.command import CURSOR, SEQ, TOPIC, CommandConnection, as_json
 from shell.server import ask, listed, path
 from shell.table import Column
 
@@ -29,7 +29,7 @@ CURSORS = (
 @as_json
 @click.pass_obj
 def put(
-    connection: Connection,
+    connection: CommandConnection,
     topic: str,
     cursor: str,
     seq: int | None,
@@ -55,7 +55,7 @@ def put(
 @click.argument("cursor", metavar="NAME", type=CURSOR)
 @as_json
 @click.pass_obj
-def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
+def get(connection: CommandConnection, topic: str, cursor: str, is_json: bool) -> None:
     """Show the position and the lag of a cursor."""
     answer = ask(connection.server, "GET", path("topics", topic, "cursors", cursor))
     print_one(answer, is_json)
@@ -64,8 +64,8 @@ def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @as_json
 @click.pass_obj
-def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
-    """List the cursors of a topic: named cursors, and cursors of routers, subscriptions and Spark jobs."""
+def list_cursors(connection: CommandConnection, topic: str, is_json: bool) -> None:
+    """List the cursors of a topic: named cursors, and cursors of routers, subscriptions, Spark jobs and webhooks."""
     found = listed(connection.server, path("topics", topic, "cursors"), "cursors")
     print_listed(CURSORS, found, is_json)
 
@@ -74,7 +74,7 @@ def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
 @click.argument("cursor", metavar="NAME", type=CURSOR)
 @as_json
 @click.pass_obj
-def delete(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
+def delete(connection: CommandConnection, topic: str, cursor: str, is_json: bool) -> None:
     """Delete a cursor."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "cursors", cursor))
     print_deleted("cursor", cursor, answer, is_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_deleted, print_json, print_listed
-from shell.command import GROUP, TOPIC, Connection, as_json
+from shell.command import GROUP, TOPIC, CommandConnection, as_json
 from shell.server import ask, listed, path
 from shell.table import Column, print_table
 
@@ -29,7 +29,7 @@ SHARES = (
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @as_json
 @click.pass_obj
-def list_groups(connection: Connection, topic: str, is_json: bool) -> None:
+def list_groups(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """List the consumer groups of a topic."""
     print_listed(GROUPS, listed(connection.server, path("topics", topic, "groups"), "groups"), is_json)
 
@@ -38,7 +38,7 @@ def list_groups(connection: Connection, topic: str, is_json: bool) -> None:
 @click.argument("group", metavar="NAME", type=GROUP)
 @as_json
 @click.pass_obj
-def get(connection: Connection, topic: str, group: str, is_json: bool) -> None:
+def get(connection: CommandConnection, topic: str, group: str, is_json: bool) -> None:
     """Show the shares of a consumer group, with their cursors and owners."""
     answer = ask(connection.server, "GET", path("topics", topic, "groups", group))
     if is_json:
@@ -51,6 +51,6 @@ def get(connection: Connection, topic: str, group: str, is_json: bool) -> None:
 @click.argument("group", metavar="NAME", type=GROUP)
 @as_json
 @click.pass_obj
-def delete(connection: Connection, topic: str, group: str, is_json: bool) -> None:
+def delete(connection: CommandConnection, topic: str, group: str, is_json: bool) -> None:
     """Delete a consumer group and its cursors. The streams of its members end."""
     print_deleted("group", group, ask(connection.server, "DELETE", path("topics", topic, "groups", group)), is_json)

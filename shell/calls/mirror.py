@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from base.refusal import Refusal
-from shell.command import TOPIC, Connection
+from shell.command import TOPIC, CommandConnection
 from shell.flow import Address
 from shell.mirroring import Mirror
 from shell.printing import say
@@ -39,7 +39,7 @@ SITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--once", is_flag=True, help="end when all records are mirrored (default: run until Ctrl-C)")
 @click.pass_obj
 def mirror(
-    connection: Connection,
+    connection: CommandConnection,
     there_url: str,
     topics: tuple[str, ...],
     prefixes: tuple[str, ...],

@@ -11,10 +11,10 @@ from shell import reading
 from shell.answers import print_listed
 from shell.calls.append import encoding
 from shell.calls.topics import predicate
-from shell.command import SEQ, TOPIC, Connection, as_json
+from shell.command import SEQ, TOPIC, CommandConnection, as_json
 from shell.follower import Follower
 from shell.lines import Shape
-from shell.printing import Tail, line_of, say
+from shell.printing import PrintedTail, line_of, say
 from shell.progress import Progress
 from shell.server import listed, path
 from shell.table import Column
@@ -46,7 +46,7 @@ raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings a
 @encoding
 @click.pass_obj
 def tail(
-    connection: Connection,
+    connection: CommandConnection,
     names: tuple[str, ...],
     follow: bool,
     lines: int,
@@ -57,7 +57,7 @@ def tail(
 ) -> None:
     """Print the last records of topics, and with -f also new records."""
     server = connection.server
-    printed = Tail(len(set(names)) > 1, line_of(records, Shape(raw_lines, encoding)), sys.stdout.buffer)
+    printed = PrintedTail(len(set(names)) > 1, line_of(records, Shape(raw_lines, encoding)), sys.stdout.buffer)
     wanted, awaited = predicate(match), []
     for name in dict.fromkeys(names):
         try:
@@ -81,7 +81,13 @@ def tail(
 @encoding
 @click.pass_obj
 def export(
-    connection: Connection, topic: str, from_seq: int, match: str | None, records: bool, raw_lines: bool, encoding: str
+    connection: CommandConnection,
+    topic: str,
+    from_seq: int,
+    match: str | None,
+    records: bool,
+    raw_lines: bool,
+    encoding: str,
 ) -> None:
     """Print all records of a topic as lines."""
     progress = Progress()
@@ -97,8 +103,8 @@ def export(
 @click.option("-q", "--quiet", is_flag=True, help="names only")
 @as_json
 @click.pass_obj
-def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
-    """List the topics whose names start with PREFIX."""
+def ls(connection: CommandConnection, prefix: str, quiet: bool, is_json: bool) -> None:
+    """List the topics whose names start with PREFIX. FSYNC: whether an append waits for the disk."""
     if quiet and is_json:
         raise click.UsageError("--quiet and --json exclude each other: choose one")
     found = listed(connection.server, path("topics"), "topics", {"prefix": prefix})
@@ -110,7 +116,7 @@ def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
 
 
 @click.pass_obj
-def usage(connection: Connection) -> None:
+def usage(connection: CommandConnection) -> None:
     """Show how many records are stored, how many the topics show, and which topics keep the rest."""
     connection.only_local()
     from shell.usage import lines  # needs Django

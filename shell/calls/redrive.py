@@ -11,8 +11,8 @@ from base.refusal import Refusal
 from base.units import counted
 from shell.answers import print_json
 from shell.calls.topics import predicate
-from shell.command import TOPIC, Connection, as_json, seqs
-from shell.server import Server, ask, path
+from shell.command import TOPIC, CommandConnection, as_json, seqs
+from shell.server import CommandServer, ask, path
 
 MOST_LETTERS = 1_000  # of one call
 
@@ -28,7 +28,7 @@ MOST_LETTERS = 1_000  # of one call
 @as_json
 @click.pass_obj
 def redrive(
-    connection: Connection,
+    connection: CommandConnection,
     topic: str,
     match: str | None,
     limit: int | None,
@@ -59,7 +59,7 @@ def redrive(
         )
 
 
-def moved(server: Server, topic: str, body: dict[str, Any], limit: int | None) -> dict[str, Any]:
+def moved(server: CommandServer, topic: str, body: dict[str, Any], limit: int | None) -> dict[str, Any]:
     """Moves letters, or counts them. Returns the sum of the answers. With the limit None, it moves all letters."""
     queues: dict[str, int] = {}
     skipped: dict[tuple[str, str], dict[str, Any]] = {}

@@ -8,7 +8,7 @@ import click
 
 from shell.answers import print_deleted, print_listed, print_one, print_put
 from shell.calls.topics import predicate
-from shell.command import ROUTER, SEQ, TOPIC, Connection, as_json
+from shell.command import ROUTER, SEQ, TOPIC, CommandConnection, as_json
 from shell.server import ask, listed, path
 from shell.table import Column
 
@@ -51,7 +51,7 @@ ROUTERS = (
 @as_json
 @click.pass_obj
 def put(
-    connection: Connection,
+    connection: CommandConnection,
     router: str,
     source: str,
     dest: str,
@@ -73,7 +73,7 @@ def put(
 @click.argument("router", metavar="NAME", type=ROUTER)
 @as_json
 @click.pass_obj
-def get(connection: Connection, router: str, is_json: bool) -> None:
+def get(connection: CommandConnection, router: str, is_json: bool) -> None:
     """Show a router: its position, its lag, and its last error."""
     answer = ask(connection.server, "GET", path("routers", router))
     print_one(answer, is_json)
@@ -84,7 +84,9 @@ def get(connection: Connection, router: str, is_json: bool) -> None:
 @click.option("--dest", metavar="NAME", type=TOPIC, help="only routers to this topic")
 @as_json
 @click.pass_obj
-def list_routers(connection: Connection, prefix: str, source: str | None, dest: str | None, is_json: bool) -> None:
+def list_routers(
+    connection: CommandConnection, prefix: str, source: str | None, dest: str | None, is_json: bool
+) -> None:
     """List the routers whose names start with PREFIX."""
     asked = {"prefix": prefix, "source": source, "dest": dest}
     query = {name: value for name, value in asked.items() if value}
@@ -95,7 +97,7 @@ def list_routers(connection: Connection, prefix: str, source: str | None, dest: 
 @click.argument("router", metavar="NAME", type=ROUTER)
 @as_json
 @click.pass_obj
-def delete(connection: Connection, router: str, is_json: bool) -> None:
+def delete(connection: CommandConnection, router: str, is_json: bool) -> None:
     """Stop forwarding and delete the router. The dest keeps the forwarded records."""
     answer = ask(connection.server, "DELETE", path("routers", router))
     print_deleted("router", router, answer, is_json)

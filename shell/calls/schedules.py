@@ -14,9 +14,9 @@ from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.units import moment
 from shell.answers import print_deleted, print_json, print_listed
-from shell.command import SCHEDULE, TOPIC, Connection, as_json
+from shell.command import SCHEDULE, TOPIC, CommandConnection, as_json
 from shell.lines import Shape
-from shell.server import Server, ask, listed, path
+from shell.server import CommandServer, ask, listed, path
 from shell.table import Column, print_fields
 
 MOST_DIGITS = 20
@@ -89,7 +89,7 @@ class Json(click.ParamType):
 @click.option("--meta", type=Json(), metavar="JSON", help="meta of each job, an object")
 @as_json
 @click.pass_obj
-def put(connection: Connection, topic: str, schedule: str, is_json: bool, **config: Any) -> None:
+def put(connection: CommandConnection, topic: str, schedule: str, is_json: bool, **config: Any) -> None:
     """Create a schedule that gives a queue a job later or again and again, or replace a schedule."""
     if config["cron"] is None and config["not_before"] is None:
         raise click.UsageError("send --not-before for one job, --cron for jobs again and again, or both")
@@ -99,6 +99,9 @@ def put(connection: Connection, topic: str, schedule: str, is_json: bool, **conf
         print_json(answer)
         return
     next_ts, created = (msgspec.json.decode(answer[name]) for name in ("next_ts", "created"))
+    if next_ts is None:
+        click.echo(f"{schedule} was created before, and its job has come: this call changes nothing")
+        return
     comes = f"at {moment(next_ts)} UTC" if next_ts > now_ms() else "now"
     click.echo(f"{schedule} is {'created' if created else 'replaced'}: the next job comes {comes}")
 
@@ -107,7 +110,7 @@ def put(connection: Connection, topic: str, schedule: str, is_json: bool, **conf
 @click.argument("schedule", metavar="NAME", type=SCHEDULE)
 @as_json
 @click.pass_obj
-def get(connection: Connection, topic: str, schedule: str, is_json: bool) -> None:
+def get(connection: CommandConnection, topic: str, schedule: str, is_json: bool) -> None:
     """Show a schedule, its last error, and the data of its jobs."""
     answer = asked(connection.server, "GET", topic, schedule)
     if is_json:
@@ -119,8 +122,8 @@ def get(connection: Connection, topic: str, schedule: str, is_json: bool) -> Non
 @click.argument("topic", metavar="QUEUE", type=TOPIC)
 @as_json
 @click.pass_obj
-def list_schedules(connection: Connection, topic: str, is_json: bool) -> None:
-    """List the schedules of a queue, with the times of their next and last jobs."""
+def list_schedules(connection: CommandConnection, topic: str, is_json: bool) -> None:
+    """List the schedules of a queue, with the times of their next and last jobs. ERROR: the queue refused the last one."""
     found = listed(connection.server, path("topics", topic, "schedules"), "schedules")
     print_listed(SCHEDULES, found if is_json else map(row, found), is_json)
 
@@ -129,13 +132,13 @@ def list_schedules(connection: Connection, topic: str, is_json: bool) -> None:
 @click.argument("schedule", metavar="NAME", type=SCHEDULE)
 @as_json
 @click.pass_obj
-def delete(connection: Connection, topic: str, schedule: str, is_json: bool) -> None:
+def delete(connection: CommandConnection, topic: str, schedule: str, is_json: bool) -> None:
     """Delete a schedule. Its earlier jobs stay in the queue."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "schedules", schedule))
     print_deleted("schedule", schedule, answer, is_json)
 
 
-def asked(server: Server, method: str, topic: str, schedule: str, body: Mapping[str, Any] | None = None) -> Raws:
+def asked(server: CommandServer, method: str, topic: str, schedule: str, body: Mapping[str, Any] | None = None) -> Raws:
     """Sends a call about one schedule. Returns the answer. Raises TopicsError."""
     sent = None if body is None else msgspec.json.encode(body)
     return msgspec.json.decode(server.send(method, path("topics", topic, "schedules", schedule), None, sent), type=Raws)

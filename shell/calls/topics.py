@@ -10,7 +10,7 @@ import msgspec
 
 from base.errors import TopicsError
 from shell.answers import print_json, print_one, print_put
-from shell.command import SEQ, TOPIC, Connection, as_json, seqs
+from shell.command import SEQ, TOPIC, CommandConnection, as_json, seqs
 from shell.server import ask, path
 
 AMOUNT = click.IntRange(0, 2**62)
@@ -52,10 +52,13 @@ AMOUNT = click.IntRange(0, 2**62)
 @click.option(
     "--leases-durable/--no-leases-durable", default=None, help="of a queue: leases survive a crash (default no)"
 )
+@click.option(
+    "--unique-tags/--no-unique-tags", default=None, help="of a queue: one job of a tag at a time (default no)"
+)
 @click.option("--sealed/--no-sealed", default=None, help="sealed: the topic takes no records and no deletes")
 @as_json
 @click.pass_obj
-def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> None:
+def create(connection: CommandConnection, topic: str, is_json: bool, **config: Any) -> None:
     """Create a topic, or change the given fields of an existing topic."""
     given = {name: value for name, value in config.items() if value is not None}
     answer = ask(connection.server, "PUT", path("topics", topic), None, given)
@@ -65,7 +68,7 @@ def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> 
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @as_json
 @click.pass_obj
-def get(connection: Connection, topic: str, is_json: bool) -> None:
+def get(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """Show the figures and the config of a topic."""
     answer = ask(connection.server, "GET", path("topics", topic), {"touch": False})
     print_one(answer, is_json)
@@ -76,7 +79,7 @@ def get(connection: Connection, topic: str, is_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="delete without asking")
 @as_json
 @click.pass_obj
-def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
+def delete(connection: CommandConnection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
     """Delete a topic with its records, its cursors, and all routers from or to it."""
     if not (yes or if_empty):
         confirm(connection, topic)
@@ -90,7 +93,7 @@ def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_jso
         click.echo(f"{topic} is deleted" + (f", with the routers {', '.join(routers)}" if routers else ""))
 
 
-def confirm(connection: Connection, topic: str) -> None:
+def confirm(connection: CommandConnection, topic: str) -> None:
     """Asks for confirmation at a terminal. Raises click.Abort."""
     if not sys.stdin.isatty():
         return
@@ -109,7 +112,7 @@ def confirm(connection: Connection, topic: str) -> None:
 @seqs("delete the record with this seq")
 @as_json
 @click.pass_obj
-def trim(connection: Connection, topic: str, match: str | None, is_json: bool, **chosen: Any) -> None:
+def trim(connection: CommandConnection, topic: str, match: str | None, is_json: bool, **chosen: Any) -> None:
     """Delete existing records permanently. Readers get no tombstone."""
     wanted = {**chosen, "seqs": chosen["seqs"] or None, "match": predicate(match)}
     given = {name: value for name, value in wanted.items() if value is not None}

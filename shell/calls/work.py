@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from shell.command import TOPIC, Connection
+from shell.command import TOPIC, CommandConnection
 from shell.working import Worker
 
 
@@ -29,7 +29,7 @@ from shell.working import Worker
 @click.option("--once", is_flag=True, help="end when no job is ready")
 @click.pass_obj
 def work(
-    connection: Connection,
+    connection: CommandConnection,
     topic: str,
     command: tuple[str, ...],
     node: str | None,

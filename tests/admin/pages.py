@@ -6,8 +6,8 @@ import msgspec
 
 from base.clock import now_ms
 from tests.scripts import append
+from topics.append.records import Append, NewRecord, check_rows
 from topics.models import Topic
-from topics.records import Append, NewRecord, check_rows
 
 
 def put(name: str, *data: str, tag: str | None = None) -> Topic:

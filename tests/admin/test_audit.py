@@ -85,7 +85,7 @@ def test_an_entry_shows_before_and_after_as_text(browser: Client) -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_nobody_adds_changes_or_deletes(browser: Client) -> None:
+def test_no_user_adds_changes_or_deletes(browser: Client) -> None:
     made = entry()
     assert browser.get(reverse("admin:topics_auditentry_add")).status_code == 403
     assert browser.post(reverse("admin:topics_auditentry_change", args=[made.pk]), {"name": "x"}).status_code == 403

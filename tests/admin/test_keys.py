@@ -85,8 +85,10 @@ def test_a_consumer_commits_and_changes_nothing_else(browser: Client) -> None:
     assert scopes(secret) == {"read", "commit"}
     browser.post(change(consumer), {"name": "reader", "read": "on", "prefixes": ""})
     assert scopes(secret) == {"read"}
+    browser.post(change(consumer), {"name": "sender", "read": "on", "webhooks": "on", "prefixes": ""})
+    assert scopes(secret) == {"read", "webhooks"}
     _, operators = create(browser, name="operator", admin="on")
-    assert scopes(operators) == {"read", "commit", "admin"}
+    assert scopes(operators) == {"read", "commit", "webhooks", "admin"}
 
 
 def test_last_use_is_shown(browser: Client) -> None:

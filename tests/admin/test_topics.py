@@ -128,7 +128,7 @@ def test_a_page_that_is_not_there_is_no_error(browser: Client, page: str) -> Non
     assert browser.get(LIST, {"p": page}).status_code == 200
 
 
-def test_nobody_gets_in_without_logging_in(db: None) -> None:
+def test_a_page_needs_a_login(db: None) -> None:
     topic = put("a", "1")
     for url in (LIST, ADD, change(topic), delete(topic), reverse("admin:topics_topic_trim", args=[topic.pk])):
         response = Client().get(url)

@@ -11,8 +11,8 @@ from base.clock import now_ms
 from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, text
 from tests.scripts import catch_up, diff, put_router
-from topics.diff import Diff
 from topics.models import Topic
+from topics.read.diff import Diff
 
 
 def trim(topic: Topic) -> str:

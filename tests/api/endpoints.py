@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
-SCOPES = ("read", "write", "commit", "delete", "admin")
-# The scopes of a key that lacks a scope. `admin` includes `commit`, so a key without `commit` has no `admin`.
+SCOPES = ("read", "write", "commit", "delete", "webhooks", "admin")
+# The scopes of a key that lacks a scope. `admin` includes `commit` and `webhooks`, so a key without one of them has no `admin`.
+INCLUDED = ("commit", "webhooks")
 LACKING = {
-    scope: "+".join(each for each in SCOPES if each != scope and (scope, each) != ("commit", "admin"))
+    scope: "+".join(each for each in SCOPES if each != scope and not (scope in INCLUDED and each == "admin"))
     for scope in SCOPES
 }
 Endpoint = tuple[str, str]
@@ -19,7 +20,7 @@ Endpoint = tuple[str, str]
 class Call(NamedTuple):
     """The scopes a call asks for, and a body and query that are right. `names`: whether its path names a topic or router.
 
-    `of_queue`: whether the call needs a queue.
+    `of_queue`, `of_sealed`: whether the call needs a queue, or a sealed topic.
     """
 
     scopes: tuple[str, ...]
@@ -27,6 +28,11 @@ class Call(NamedTuple):
     names: bool = True
     query: str = ""
     of_queue: bool = False
+    of_sealed: bool = False
+
+    def topic(self, name: str) -> str:
+        """The topic for the call, of those that a test has made under a name."""
+        return f"{name}-q" if self.of_queue else f"{name}-s" if self.of_sealed else name
 
 
 MIRRORED = {
@@ -68,14 +74,26 @@ TABLE: dict[Endpoint, Call] = {
     ("PUT", "topics/<topic>/schedules/<schedule>"): Call(("write",), {"not_before": 2**42, "data": 1}, of_queue=True),
     ("GET", "topics/<topic>/schedules/<schedule>"): Call(("read",), of_queue=True),
     ("DELETE", "topics/<topic>/schedules/<schedule>"): Call(("delete",), of_queue=True),
+    ("GET", "topics/<topic>/state/<kind>"): Call(("admin",)),
+    ("POST", "topics/<topic>/state/<kind>"): Call(("admin",), {"rows": []}, of_sealed=True),
     ("GET", "routers"): Call(("read",), names=False),
     ("PUT", "routers/<router>"): Call(("admin",), {"source": "{topic}", "dest": "{topic}-d"}),
     ("GET", "routers/<router>"): Call(("read",)),
     ("DELETE", "routers/<router>"): Call(("delete",)),
+    ("GET", "webhooks"): Call(("webhooks",), names=False),
+    ("PUT", "webhooks/<webhook>"): Call(("webhooks", "read"), {"url": "https://example.com/", "topics": ["{topic}"]}),
+    ("GET", "webhooks/<webhook>"): Call(("webhooks",)),
+    ("DELETE", "webhooks/<webhook>"): Call(("webhooks",)),
+    ("POST", "webhooks/<webhook>/pause"): Call(("webhooks",), {}),
+    ("POST", "webhooks/<webhook>/resume"): Call(("webhooks",), {}),
+    ("POST", "webhooks/<webhook>/test"): Call(("webhooks",), {}),
+    ("POST", "webhooks/<webhook>/rotate"): Call(("webhooks",), {}),
+    ("GET", "webhooks/<webhook>/deliveries"): Call(("webhooks",)),
+    ("POST", "webhooks/<webhook>/replay"): Call(("webhooks",), {"topic": "{topic}"}),
     ("POST", "watch"): Call(("read",), {"topics": {"{topic}": {}}}),
     ("GET", "metrics"): Call(("read",), names=False),
 }
-# Streams are served in plain ASGI, by the front alone (tests/watch).
+# Streams are served by their paths alone, without a view (tests/watch).
 STREAMS: dict[Endpoint, Call] = {
     ("GET", "topics/<topic>/events"): Call(("read",)),
     ("GET", "topics/<topic>/groups/<group>/stream"): Call(("read", "write")),
@@ -87,7 +105,7 @@ PUBLIC = {("GET", "health"), ("GET", "ready"), ("GET", "schema"), ("GET", "docs"
 
 
 def endpoints(patterns: list[Any] | None = None, prefix: str = "") -> set[Endpoint]:
-    """Every method of every path under /v0, as the URL conf has them; streams are views of GET."""
+    """Every method of every path under /v0, as the URL conf has them. Streams are not in it."""
     found: set[Endpoint] = set()
     for pattern in get_resolver().url_patterns if patterns is None else patterns:
         if isinstance(pattern, URLResolver):

@@ -121,7 +121,7 @@ def test_a_key_of_the_admin_is_known_by_its_name(views: ApiClient, name: str) ->
         keyring.forget()
 
 
-def test_who_called_before_is_not_taken_for_who_calls_now(views: ApiClient, name: str, keys: Any) -> None:
+def test_the_caller_before_is_not_taken_for_the_caller_now(views: ApiClient, name: str, keys: Any) -> None:
     keys("right:admin")
     views.put(f"/v0/topics/{name}", authorization="Bearer right")
     delete_topic(name, False, now_ms())  # this very thread, with no request around it

@@ -92,6 +92,7 @@ def test_a_stamp_of_a_router_stays_in_meta(api: ApiClient, name: str) -> None:
     assert api.diff(f"{name}-2").json["records"] == shown
 
 
+@pytest.mark.guarantee("W10")
 def test_a_copy_that_is_sent_again_changes_nothing(api: ApiClient, topic: str) -> None:
     copy(api, topic, record(1), record(3))
     before = state(api, topic)
@@ -171,6 +172,7 @@ def reads(live: ApiClient, topic: str) -> list[Any]:
     return [(each["records"], each["next_from_seq"], each["tombstone"]) for each in windows]
 
 
+@pytest.mark.guarantee("W10")
 @pytest.mark.parametrize("limit", [1, 2, 100])
 @pytest.mark.parametrize("config", [{"cap_records": 3}, {"ttl_ms": 1}])
 def test_a_tombstone_of_the_source_is_the_same_here(
@@ -183,6 +185,7 @@ def test_a_tombstone_of_the_source_is_the_same_here(
     assert reads(api, f"{name}-2") == reads(api, name)
 
 
+@pytest.mark.guarantee("W10")
 @pytest.mark.parametrize("limit", [1, 2, 100])
 @pytest.mark.parametrize("first", [0, 2], ids=["at the front", "between records"])
 def test_a_loss_of_a_router_is_the_same_here(views: ApiClient, name: str, first: int, limit: int) -> None:
@@ -200,6 +203,7 @@ def test_a_loss_of_a_router_is_the_same_here(views: ApiClient, name: str, first:
     assert reads(views, f"{name}-2") == reads(views, dest)
 
 
+@pytest.mark.guarantee("W10")
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_a_loss_by_a_crash_is_the_same_here(views: ApiClient, name: str, limit: int) -> None:
     """Records 3 and 4 are no more, and 5 to 9 were reserved."""

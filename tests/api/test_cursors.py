@@ -79,6 +79,7 @@ def test_it_may_go_back(api: ApiClient, topic: str) -> None:
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 1}).json["lag"] == 4
 
 
+@pytest.mark.guarantee("R6")
 def test_an_owner_that_was_replaced_is_fenced(api: ApiClient, topic: str) -> None:
     path = f"/v0/topics/{topic}/cursors/c"
     refused = api.put(path, {"seq": 3, "expected_seq": 2})
@@ -91,6 +92,7 @@ def test_an_owner_that_was_replaced_is_fenced(api: ApiClient, topic: str) -> Non
     assert api.get(path).json["seq"] == 3
 
 
+@pytest.mark.guarantee("R6")
 def test_one_of_many_owners_moves_it(live: ApiClient, name: str) -> None:
     """Twenty think that it stands at 0: one is right."""
     live.append(name, *range(20))

@@ -70,6 +70,7 @@ def test_seqs_that_came_through_a_router_go_here_alone(api: ApiClient, name: str
     assert left(api, tagged) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.guarantee("R7")
 def test_what_comes_later_stays(api: ApiClient, tagged: str) -> None:
     api.post(f"/v0/topics/{tagged}/delete", {"before_seq": 100})
     assert api.append(tagged, "new").json["seqs"] == [7]

@@ -190,6 +190,7 @@ def test_a_read_stays_under_the_byte_budget_and_always_moves(live: ApiClient, na
     assert sizes[0] == 1
 
 
+@pytest.mark.guarantee("R1")
 def test_what_a_cap_took_is_told(live: ApiClient, name: str) -> None:
     live.put(f"/v0/topics/{name}", {"cap_records": 2})
     live.append(name, *range(5))
@@ -200,6 +201,7 @@ def test_what_a_cap_took_is_told(live: ApiClient, name: str) -> None:
     assert live.diff(name, from_seq=3).json["tombstone"] is None
 
 
+@pytest.mark.guarantee("R1")
 def test_what_is_over_its_time_is_told_and_not_shown(live: ApiClient, name: str) -> None:
     live.append(name, 1, 2)
     live.put(f"/v0/topics/{name}", {"ttl_ms": 1})
@@ -216,6 +218,7 @@ def test_what_is_over_its_time_is_told_and_not_shown(live: ApiClient, name: str)
     }
 
 
+@pytest.mark.guarantee("W5")
 @pytest.mark.parametrize("seq", [0, 1, 3])
 def test_a_cursor_of_a_topic_that_was_deleted_is_told(live: ApiClient, name: str, seq: int) -> None:
     live.append(name, 1, 2, 3)
@@ -278,7 +281,7 @@ def test_it_starts_at_a_time(live: ApiClient, name: str) -> None:
     assert len(live.diff(name, from_ts=0).json["records"]) == 4
 
 
-def test_who_starts_at_a_time_is_told_of_no_loss(live: ApiClient, name: str) -> None:
+def test_a_read_from_a_time_has_no_tombstone(live: ApiClient, name: str) -> None:
     live.put(f"/v0/topics/{name}", {"cap_records": 1})
     live.append(name, 1, 2)
     answer = live.diff(name, from_ts=0).json

@@ -57,7 +57,7 @@ def test_every_code_has_its_class_and_status() -> None:
 
 
 @pytest.mark.parametrize("each", OURS, ids=lambda each: each.code)
-def test_who_may_try_again_is_told_when(each: type[errors.TopicsError]) -> None:
+def test_a_client_that_may_try_again_is_told_when(each: type[errors.TopicsError]) -> None:
     assert (each.retry_after is not None) == (each.status in (429, 503))
 
 

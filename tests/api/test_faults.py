@@ -2,14 +2,17 @@
 
 import contextlib
 import os
+import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
+from tests.api import raw
 from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
@@ -17,7 +20,7 @@ from tests.instances import Instance, until
 @contextlib.contextmanager
 def without(server: Instance, pid: int, number: signal.Signals) -> Iterator[None]:
     """One embedded server gone for as long as this lasts: its guard, which would bring it back, sleeps."""
-    guards = server.pids("topics_project.embedded")
+    guards = server.pids("-m embedded")
     for guard in guards:
         os.kill(guard, signal.SIGSTOP)
     try:
@@ -28,6 +31,7 @@ def without(server: Instance, pid: int, number: signal.Signals) -> Iterator[None
             os.kill(guard, signal.SIGCONT)
 
 
+@pytest.mark.guarantee("S1")
 def test_postgresql_goes_and_comes_back(instances) -> None:
     server = instances()
     live = HttpClient(server.port)
@@ -121,6 +125,7 @@ def test_an_append_whose_connection_breaks_under_it_is_not_sent_again(instances)
     assert [live.diff(topic).json["head_seq"] for topic in ("held", "free")] == [1, 2]
 
 
+@pytest.mark.guarantee("S1")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_redis_goes_or_hangs_and_appends_and_reads_still_work(instances, number: signal.Signals) -> None:
     server = instances(TOPICS_PROCESSES="worker,beat")
@@ -141,3 +146,48 @@ def test_redis_goes_or_hangs_and_appends_and_reads_still_work(instances, number:
     live.append("a", 30)
     until(lambda: live.get("/v0/routers/r").json["lag"] == 0, "forwarding to catch up")
     assert live.diff("b").json["head_seq"] == 31
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
+def test_without_a_free_descriptor_the_probe_keeps_its_answer(instances: Callable[..., Instance]) -> None:
+    """Other clients get a refusal, and the log gets one line a minute. With free descriptors, all is as before."""
+    server = instances(WEB_WORKERS="1")
+    live = HttpClient(server.port)
+    assert live.post("/v0/topics/t", {"records": [{"data": 1}]}).status == 201
+    with ExitStack() as kept:
+        idle = kept.enter_context(raw.connection(server.port))  # a connection that the server has accepted before
+        idle.sendall(raw.request("GET", "/v0/topics/t"))
+        assert raw.answer(idle).status == 200
+        web = max(server.pids("topics_project.web"))  # the child of the process that forks
+        before = resource.prlimit(web, resource.RLIMIT_NOFILE)
+
+        def is_full() -> bool:
+            """Sets the limit after each other answer: a connection that was about to end may have had a descriptor then.
+            Not after a refusal, because a descriptor of the reserve carries it."""
+            refused = live.get("/v0/topics/t")
+            if refused.status != 200:
+                assert (refused.status, refused.code, refused.headers["connection"]) == (503, "not_ready", "close")
+                return True
+            used = {int(each) for each in os.listdir(f"/proc/{web}/fd")}
+            resource.prlimit(web, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), before[1]))
+            return False
+
+        for _ in range(30):
+            until(is_full, "no free descriptor")
+            assert live.get("/v0/ready").status == 200
+        for _ in range(20):
+            kept.enter_context(raw.connection(server.port))  # they send nothing, and hold the reserve for 2 seconds
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        own = f"topics web {web}"  # of its connections to PostgreSQL
+        with server.connect() as other:
+            other.execute(f"{end} AND query LIKE 'SELECT pg_is_in_recovery()%%'", [own])  # the probe's
+        until(lambda: live.get("/v0/ready").status == 200, "the answer of the probe")
+        with server.connect() as other:
+            other.execute(end, [own])
+        until(lambda: live.get("/v0/ready").status == 200, "another connection to PostgreSQL")
+        idle.sendall(raw.request("GET", "/v0/topics/t"))
+        assert raw.answer(idle).status == 200
+    resource.prlimit(web, resource.RLIMIT_NOFILE, before)
+    until(lambda: live.get("/v0/topics/t").status == 200, "the server to take connections again")
+    logs = (server.data / "logs" / "web.log").read_text()
+    assert logs.count("Cannot accept a connection") == 1

@@ -8,8 +8,8 @@ from django.db import connection
 from tests.api.clients import ApiClient
 from tests.instances import Instance
 from tests.scripts import look_up
-from topics import recency
 from topics.cache import keep
+from topics.read import recency
 
 
 def held(api: ApiClient, name: str, query: str = "") -> dict:

@@ -22,6 +22,7 @@ def instance(instances: Callable[..., Instance]) -> Instance:
     return instances(WEB_WORKERS="1", TOPICS_LOCK_TIMEOUT_MS=str(LOCK_MS))
 
 
+@pytest.mark.guarantee("S1")
 def test_reads_of_other_topics_go_on(instance: Instance) -> None:
     live = HttpClient(instance.port)
     for dest in [*(f"held-{number}" for number in range(HELD)), "free"]:

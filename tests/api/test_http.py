@@ -65,7 +65,7 @@ def test_what_is_not_the_api_has_pages_of_its_own(live: ApiClient) -> None:
     ],
 )
 def test_another_method_is_told_what_may_be_done(live: ApiClient, path: str, allowed: str) -> None:
-    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW"):
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "TRACE"):
         if method not in allowed:
             refused = live.call(method, path)
             assert (refused.status, refused.code) == (405, "method_not_allowed"), method
@@ -288,6 +288,25 @@ def test_a_gzip_bomb_is_not_unpacked(live: ApiClient, server: Instance, name: st
     refused = live.post(f"/v0/topics/{name}", bomb, content_encoding="gzip")
     assert (refused.status, refused.code) == (413, "payload_too_large")
     assert peak() - before < 256 * 1024  # KiB
+
+
+def test_only_appends_and_copies_have_large_bodies(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}")
+    padding = b" " * MIB
+    assert live.post(f"/v0/topics/{name}", b'{"records":[{"data":1}]}' + padding).status == 200
+    for refused in (
+        live.post(f"/v0/topics/{name}/diff", b"{}" + padding),
+        live.put(f"/v0/topics/{name}", b"{}" + padding),
+        live.post(f"/v0/topics/{name}/diff", gzip.compress(b"{}" + padding), content_encoding="gzip"),
+    ):
+        assert (refused.status, refused.code, refused.detail["max"]) == (413, "payload_too_large", MIB)
+
+
+def test_a_small_gzip_body_does_not_become_a_large_one(live: ApiClient, name: str) -> None:
+    body = gzip.compress(b'{"records":[{"data":1}]}' + b" " * (60 * MIB))
+    refused = live.post(f"/v0/topics/{name}", body, content_encoding="gzip")
+    assert (refused.status, refused.code) == (413, "payload_too_large")
+    assert refused.detail["max"] == 200 * len(body)
 
 
 # -- Connections -----------------------------------------------------------------------------------------------------

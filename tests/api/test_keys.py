@@ -1,11 +1,14 @@
 """Keys: their sources, their form, and the clients that they admit (test_security.py tries every endpoint)."""
 
+import time
 from typing import Any
 
 import pytest
 
+from tests.api import raw
 from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import PUBLIC
+from tests.instances import until
 from wire.keys import MalformedKeys, parse_keys
 
 
@@ -50,6 +53,42 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, na
     finally:
         made.delete()
         keyring.forget()
+
+
+@pytest.mark.parametrize("kind", ["append", "long poll"])
+def test_a_key_that_is_revoked_during_a_slow_request_counts_no_more(instances: Any, kind: str) -> None:
+    """While the body arrives, or while the answer waits. The other key's append ends the wait."""
+    from wire.keys import new_secret, sha256
+
+    server, secret = instances(TOPICS_API_KEYS="all:read+write+admin", WEB_WORKERS="1"), new_secret()
+    live, other = HttpClient(server.port), {"authorization": "Bearer all"}
+    assert live.post("/v0/topics/t", {"records": [{"data": 1}]}, **other).status == 201
+    with server.connect() as database:
+        database.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, commit, delete_scope, admin, prefixes, created_ts)"
+            " VALUES ('k', %s, true, true, false, false, false, '', 0)",
+            [sha256(secret)],
+        )
+    mine = {"authorization": f"Bearer {secret}"}
+    until(lambda: live.get("/v0/topics/t", **mine).status == 200, "the key to be known")
+    body = b'{"records":[{"data":2}]}' if kind == "append" else b'{"from_seq":1,"wait_ms":30000}'
+    path = "/v0/topics/t" if kind == "append" else "/v0/topics/t/diff"
+    head = raw.request("POST", path, f"authorization: Bearer {secret}", "content-type: application/json",
+                       f"content-length: {len(body)}")  # fmt: skip
+    with raw.connection(server.port) as slow:
+        slow.sendall(head + (body[:-1] if kind == "append" else body))
+        ends = time.monotonic() + 1.1
+        until(lambda: time.monotonic() > ends, "more than a second, because a shorter request is not checked again")
+        with server.connect() as database:
+            database.execute("UPDATE topics_apikey SET revoked_ts = 1 WHERE name = 'k'")
+        until(lambda: live.get("/v0/topics/t", **mine).status == 401, "the key to be known no more")
+        if kind == "append":
+            slow.sendall(body[-1:])
+        else:
+            live.post("/v0/topics/t", {"records": [{"data": 3}]}, **other)
+        answer = raw.answer(slow)
+    assert (answer.status, b'"data"' in answer.body) == (401, False), answer
+    assert live.get("/v0/topics/t", **other).json["head_seq"] == (1 if kind == "append" else 2)
 
 
 def test_the_fast_lane_asks_for_the_same(instances) -> None:

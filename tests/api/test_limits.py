@@ -9,7 +9,7 @@ from base.errors import Throttled
 from tests.api.clients import ApiClient, HttpClient
 from tests.instances import until
 from topics import limits as totals
-from topics.totals import BYTES
+from topics.read.totals import BYTES
 from wire import limits
 from wire.keys import OPEN
 

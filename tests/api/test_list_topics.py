@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from tests.api.clients import ApiClient
-from topics import describe as state
+from topics.read import describe as state
 
 
 def make(count: int, prefix: str) -> list[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+import pytest
 
 from tests.api.clients import HttpClient, Reply
 from tests.instances import Instance, until
@@ -29,6 +33,7 @@ def admitted(live: HttpClient, number: int) -> Reply:
     return reply
 
 
+@pytest.mark.guarantee("S1")
 def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Instance]) -> None:
     settings = {"WEB_WORKERS": "1", "WEB_THREADS": str(THREADS)}
     server = instances(TOPICS_API_KEYS=KEYS, TOPICS_MAX_IN_FLIGHT_PER_KEY=str(POLLS), **settings)
@@ -54,6 +59,33 @@ def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Ins
         append(2)
         for each in polls:
             assert [record["data"] for record in each.result(20).json["records"]] == [2]
+
+
+@pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("path", ["diff", "claim"])
+def test_the_wait_of_a_client_that_is_gone_ends(instances: Callable[..., Instance], path: str, resets: bool) -> None:
+    """Its place in flight is free long before its time is up, and no job is claimed for it."""
+    server = instances(TOPICS_API_KEYS=KEYS, TOPICS_MAX_IN_FLIGHT_PER_KEY=str(POLLS), WEB_WORKERS="1")
+    live, working = HttpClient(server.port), {"authorization": "Bearer working"}
+    kind = {"type": "queue", "claim_jitter_ms": 60_000} if path == "claim" else {}
+    assert live.put("/v0/topics/t", kind, **working).status == 201
+    if path == "claim":
+        live.post("/v0/topics/t", {"records": [{"data": 1}]}, **working)
+    body = b'{"node":"w"}' if path == "claim" else b'{"wait_ms":30000}'
+    head = b"POST /v0/topics/t/%b HTTP/1.1\r\nhost: x\r\nauthorization: Bearer working\r\ncontent-type: application/json\r\n"
+    sent = head % path.encode() + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(POLLS)]
+    for client in clients:
+        client.sendall(sent.replace(b"host: x", b"host: 127.0.0.1"))
+    until(lambda: live.get("/v0/topics", **working).status == 429, "all of them to be under way")
+    for client in clients:
+        if resets:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    until(lambda: live.get("/v0/topics", **working).status == 200, "a free place", seconds=20)
+    if path == "claim":
+        found = live.get("/v0/topics/t", **working).json["queue"]
+        assert (found["ready"], found["in_flight"]) == (1, 0)
 
 
 def test_a_poll_ends_with_its_time_with_an_append_and_with_its_topic(instances: Callable[..., Instance]) -> None:

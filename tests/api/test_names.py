@@ -18,8 +18,8 @@ from groups.joining import JoinQuery, join
 from store.script import run
 from tests.api.clients import ApiClient, Reply
 from tests.api.endpoints import PUBLIC, STREAMS, TABLE, Endpoint, filled
-from topics import stamps
 from topics.models import Topic
+from topics.read import stamps
 from wire.keys import OPEN
 
 
@@ -193,6 +193,18 @@ PROBES: dict[Endpoint, list[Probe]] = {
         Probe("error.detail", "routers/{a}-alien", None, (200, 403), None, {"router": "{a}-alien"})
     ],
     ("GET", "topics/<topic>/appends"): [],
+    ("GET", "topics/<topic>/state/<kind>"): [],
+    ("POST", "topics/<topic>/state/<kind>"): [],
+    ("GET", "webhooks"): [],
+    ("PUT", "webhooks/<webhook>"): [],
+    ("GET", "webhooks/<webhook>"): [],
+    ("DELETE", "webhooks/<webhook>"): [],
+    ("POST", "webhooks/<webhook>/pause"): [],
+    ("POST", "webhooks/<webhook>/resume"): [],
+    ("POST", "webhooks/<webhook>/test"): [],
+    ("POST", "webhooks/<webhook>/rotate"): [],
+    ("GET", "webhooks/<webhook>/deliveries"): [],
+    ("POST", "webhooks/<webhook>/replay"): [],
     ("POST", "watch"): [],
     ("GET", "metrics"): [
         same(
@@ -243,8 +255,9 @@ def world(views: ApiClient, name: str, keys: Any) -> World:
     Topic.objects.filter(name=f"{a}-in").update(dead_letter=f"{b}-dead")
     records = [{"data": {"_topics_router": 1}, "meta": {"k": [1, 2]}}, {"data": [f"{a}-x"]}]
     views.post(f"/v0/topics/{b}-home", {"records": records})
-    letter = {"data": 1, "meta": {"$dead_letter_from": f"{b}-jobs"}}
-    views.post(f"/v0/topics/{a}-letters", {"records": [letter]})
+    letter = {"$seq": 1, "$ts": 1, "data": 1, "meta": {"$dead_letter_from": f"{b}-jobs"}}
+    handover = {"here": "here", "source": "there", "from_seq": 0, "next_from_seq": 1, "records": [letter]}
+    assert views.post(f"/v0/topics/{a}-letters/mirror", handover).status == 201
     routers = [
         (f"{b}-in", f"{b}-home", f"{a}-in", {"guarantee": "exactly_once", "from": "earliest", "allow_fan_in": True}),
         (f"{a}-own", f"{a}-in", f"{a}-out", {"from": "earliest"}),
@@ -342,7 +355,16 @@ def test_an_endpoint_without_such_a_field(views: ApiClient, world: World, endpoi
         views.put(f"/v0/topics/{topic}", {"type": "queue"}, authorization="Bearer root")
         later = {"not_before": 2**42, "data": 1}
         views.put(f"/v0/topics/{topic}/schedules/{topic}", later, authorization="Bearer root")
-    path = re.sub("<topic>|<group>|<schedule>", topic, endpoint[1]) + TABLE[endpoint].query
+    if TABLE[endpoint].of_sealed:
+        topic += "-s"
+        views.put(f"/v0/topics/{topic}", {"sealed": True}, authorization="Bearer root")
+    if "<webhook>" in endpoint[1]:
+        webhook = {"url": "https://example.com/", "topics": [topic]}
+        views.put(f"/v0/webhooks/{topic}", webhook, authorization="Bearer root")
+    path = (
+        re.sub("<topic>|<group>|<schedule>|<webhook>", topic, endpoint[1]).replace("<kind>", "keys")
+        + TABLE[endpoint].query
+    )
     with undone():
         answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)
@@ -402,6 +424,18 @@ def test_only_an_admin_without_prefixes_reads_what_the_whole_server_counts(
         text = views.get("/v0/metrics", authorization=f"Bearer {secret}").body.decode()
         assert ("topics_http_requests_total" in text) is told
         assert "topics_topics " in text
+
+
+def test_a_webhook_with_topics_of_others_is_theirs(views: ApiClient, world: World) -> None:
+    path, body = f"/v0/webhooks/{world.a}-in", {"url": "https://example.com/", "topics": [f"{world.b}-home"]}
+    mine, root = {"authorization": "Bearer mine"}, {"authorization": "Bearer root"}
+    assert views.put(path, body, **root).status == 201
+    for method, more in (("GET", ""), ("POST", "/rotate"), ("GET", "/deliveries"), ("DELETE", "")):
+        refused = views.call(method, path + more, **mine)
+        assert (refused.status, refused.code) == (403, "forbidden")
+    assert views.put(path, {**body, "topics": [f"{world.a}-in"]}, **mine).status == 409
+    assert views.get("/v0/webhooks", **mine).json["webhooks"] == []
+    assert views.delete(path, **root).json["deleted"] is True
 
 
 # -- Stamps, byte by byte -----------------------------------------------------------------------------------------

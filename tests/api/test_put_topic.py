@@ -137,6 +137,23 @@ def test_a_config_may_be_sent_back_as_it_was_shown(api: ApiClient, name: str) ->
     assert (again.status, again.json["config"]) == (200, shown)
 
 
+def test_dead_letters_never_come_back_to_their_queue(api: ApiClient, name: str) -> None:
+    a, b, c = (f"{name}-{letter}" for letter in "abc")
+
+    def queue(dead: str) -> dict[str, Any]:
+        return {"type": "queue", "max_deliveries": 1, "dead_letter": dead}
+
+    assert api.put(f"/v0/topics/{b}", queue(c)).status == 201
+    assert api.put(f"/v0/topics/{a}", queue(b)).status == 201
+    for refused in (api.put(f"/v0/topics/{c}", queue(a)), api.append(c, 1, config=queue(a))):
+        assert (refused.status, refused.code, refused.detail) == (409, "dead_letter_cycle", {"cycle": [c, a, b, c]})
+    assert api.get(f"/v0/topics/{c}").status == 404
+    assert api.put(f"/v0/topics/{c}", queue(f"{name}-end")).status == 201
+    refused = api.put(f"/v0/topics/{c}", {"dead_letter": b})
+    assert (refused.code, refused.detail) == ("dead_letter_cycle", {"cycle": [c, b, c]})
+    assert api.get(f"/v0/topics/{c}").json["config"]["dead_letter"] == f"{name}-end"
+
+
 def test_the_type_stays(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"type": "log"})
     refused = api.put(f"/v0/topics/{name}", {"type": "queue", "ttl_ms": 5})

@@ -116,7 +116,8 @@ def test_a_slow_call_tells_the_parts_of_its_time(instances: Callable[..., Instan
         until(lambda: waits_for_a_lock(instance), "the append to wait")
         database.execute("SELECT pg_sleep(0.3)")
     assert held.result().status == 200
-    [slow] = until(lambda: slow_lines(instance), "the line of the slow append")
+    # On a busy machine, an earlier call can be slow, too.
+    slow = until(lambda: [each for each in slow_lines(instance) if each["ms"] > 290], "the line of the slow append")[-1]
     assert slow["level"] == "WARNING"
     assert slow["slow"]["wal_append_ms"] > 0
     assert 0 <= slow["slow"]["body_ms"] < slow["ms"]

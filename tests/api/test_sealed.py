@@ -62,6 +62,7 @@ def test_a_full_topic_that_rejects_says_that_it_is_sealed(api: ApiClient, topic:
     assert api.append(topic, 4).code == "topic_sealed"
 
 
+@pytest.mark.guarantee("W9")
 def test_a_retry_is_answered_as_the_first_one_was(api: ApiClient, topic: str) -> None:
     records = [{"data": number, "tag": f"t:{number}"} for number in (1, 2, 3)]
     again = api.post(f"/v0/topics/{topic}", {"records": records, "idempotency_key": "k" * 16})
@@ -153,6 +154,7 @@ def test_a_long_poll_does_not_wait_for_a_sealed_topic(live: HttpClient, name: st
         assert (reply.status, reply.headers[HEADER], reply.json["caught_up"]) == (200, "1", True)
 
 
+@pytest.mark.guarantee("W9")
 @pytest.mark.parametrize("durability", ["disk", "fsync", "memory"])
 def test_no_append_is_acked_after_the_seal(live: ApiClient, name: str, durability: str) -> None:
     """Of all processes, plain and under keys: what was acked is there when the PUT answers, and then the head stays."""

@@ -13,23 +13,23 @@ from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.endpoints import LACKING, PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
 from tests.groups.member import session_of
 from tests.instances import Instance, start
+from topics_project import urls
 from topics_project.urls import DESCRIBED
 from wire.openapi import schema
 
 ALL = "+".join(SCOPES)
 KEYS = ",".join(
     [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
-    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write", "read+write+delete", "write+commit")]
+    + [
+        f"only-{scopes}:{scopes}:mine"
+        for scopes in (*SCOPES, "read+write", "read+write+delete", "write+commit", "webhooks+read")
+    ]
 )
 
 
 def test_every_endpoint_is_in_the_table() -> None:
-    served_elsewhere = {
-        ("GET", "watch/<wid>"),
-        ("GET", "topics/<topic>/groups/<group>/stream"),
-        ("GET", "topics/<topic>/work"),
-    }  # by its path alone, without a view
-    assert endpoints() == (set(TABLE) | set(STREAMS) | PUBLIC) - served_elsewhere
+    assert endpoints() == set(TABLE) | PUBLIC
+    assert {(each.method, each.path.replace("<str:", "<").removeprefix("v0/")) for each in urls.STREAMS} == set(STREAMS)
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,17 @@ def call(
     live: ApiClient, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None, session: int = 1
 ) -> Reply:
     method, path = endpoint
-    path = path.replace("<seq>", "1").replace("<router>", f"{topic}-r").replace("<wid>", "wid_none")
+    path = (
+        path.replace("<seq>", "1")
+        .replace("<router>", f"{topic}-r")
+        .replace("<wid>", "wid_none")
+        .replace("<kind>", "keys")
+    )
     given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     query = TABLE[endpoint].query if endpoint in TABLE else ""
-    if endpoint in TABLE and TABLE[endpoint].of_queue:
-        topic += "-q"
+    if endpoint in TABLE:
+        topic = TABLE[endpoint].topic(topic)
     return live.call(
         method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic, session=session), **headers
     )
@@ -70,8 +75,10 @@ def make(live: HttpClient, topic: str) -> int:
     assert live.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}-q", {"type": "queue"}, **root).status == 201
+    assert live.put(f"/v0/topics/{topic}-s", {"sealed": True}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}-q/schedules/{topic}-q", {"not_before": 2**42, "data": 1}, **root).status == 201
     assert live.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
+    assert live.put(f"/v0/webhooks/{topic}", {"url": "https://example.com/", "topics": [topic]}, **root).status == 201
     return session_of(live.port, topic, topic, "root")
 
 
@@ -116,6 +123,23 @@ def test_what_is_there_is_not_told_from_what_is_not(front: HttpClient, endpoint:
             assert answer.status == 200
             assert "other-" not in answer.body.decode()
     assert len(set(answers)) <= 1
+
+
+@pytest.mark.parametrize("path", ["", "/mirror"])
+def test_a_config_needs_admin_whichever_call_brings_it(front: HttpClient, name: str, path: str) -> None:
+    """Whether or not the topic exists. The command of a socket has its test in tests/sockets/test_subscribe.py."""
+    body: dict[str, Any] = {"records": [{"data": 1}]}
+    if path:
+        record = {"$seq": 1, "$ts": 1, "data": 1}
+        body = {"here": "a", "source": "b", "from_seq": 0, "next_from_seq": 1, "records": [record]}
+    configured = {**body, "config": {"ttl_ms": 5}}
+    front.post(f"/v0/topics/{name}-there", {"records": [{"data": 1}]}, authorization="Bearer root")
+    for topic in (name, f"{name}-there"):
+        refused = front.post(f"/v0/topics/{topic}{path}", configured, authorization="Bearer only-write+commit")
+        assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": "admin"})
+    assert front.get(f"/v0/topics/{name}", authorization="Bearer root").code == "topic_not_found"
+    assert front.post(f"/v0/topics/{name}{path}", body, authorization="Bearer only-write+commit").status == 201
+    assert front.post(f"/v0/topics/{name}-new{path}", configured, authorization="Bearer root").status == 201
 
 
 # -- Streams ------------------------------------------------------------------------------------------------------
@@ -201,6 +225,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
             "config": {"dead_letter": OTHER},
         },
     },
+    ("POST", "topics/<topic>/state/<kind>"): {},
     ("PUT", "routers/<router>"): {
         "source": {"source": OTHER, "dest": "{topic}-d"},
         "dest": {"source": "{topic}", "dest": OTHER},
@@ -208,6 +233,23 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "guarantee": None,
         "from": None,
     },
+    ("PUT", "webhooks/<webhook>"): {
+        "topics": {"url": "https://example.com/", "topics": [OTHER]},
+        "url": None,
+        "match": None,
+        "format": None,
+        "headers": None,
+        "headers.<key>": None,
+        "order": None,
+        "on_exhausted": None,
+        "secret": None,
+        "from": None,
+    },
+    ("POST", "webhooks/<webhook>/pause"): {},
+    ("POST", "webhooks/<webhook>/resume"): {},
+    ("POST", "webhooks/<webhook>/test"): {},
+    ("POST", "webhooks/<webhook>/rotate"): {"secret": None},
+    ("POST", "webhooks/<webhook>/replay"): {"topic": None},
     ("POST", "watch"): {
         "topics.<key>": {"topics": {"{topic}": {}, OTHER: {}}},
         "topics.match": None,

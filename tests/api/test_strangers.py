@@ -26,7 +26,7 @@ HUGE = f"content-length: {300 * MIB}"
 def guarded() -> Iterator[Instance]:
     """A server with a key, that waits two seconds for who sends slowly and keeps 8 MiB of bodies."""
     settings = {"TOPICS_UPLOAD_GRACE_MS": "2000", "TOPICS_UPLOAD_LEAST_RATE": "20000"}
-    keys = "all:read+write+delete+admin,other:read+write"
+    keys = "all:read+write+delete+admin,other:read+write,reader:read"
     with start(TOPICS_API_KEYS=keys, WEB_WORKERS="1", TOPICS_MAX_BODIES_BYTES=str(8 * MIB), **settings) as instance:
         yield instance
 
@@ -58,9 +58,10 @@ def pour(port: int, head: bytes, size: int) -> raw.Answered:
         return raw.answer(opened)
 
 
+@pytest.mark.guarantee("S2")
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
 @pytest.mark.parametrize("path", [*KEYED, *NOTHING])
-def test_who_has_no_key_is_told_so_before_a_byte_is_sent(guarded: Instance, method: str, path: str) -> None:
+def test_a_client_without_a_key_is_refused_before_a_byte_is_sent(guarded: Instance, method: str, path: str) -> None:
     assert raw.ask(guarded.port, raw.request(method, path, HUGE)).status == 401
     assert raw.ask(guarded.port, raw.request(method, path, "transfer-encoding: chunked")).status == 401
 
@@ -201,6 +202,7 @@ def test_uploads_count_from_their_first_byte(instances: Callable[..., Instance])
     until(lambda: not in_flight_refused(server.port), "the ended uploads to count no longer")
 
 
+@pytest.mark.guarantee("S2")
 def test_all_bodies_together_are_bounded(guarded: Instance) -> None:
     """Each of these may send what it sends; but not all of them at once. Nothing stays counted at the end."""
 
@@ -256,12 +258,22 @@ def test_nothing_of_all_this_is_a_fault(guarded: Instance) -> None:
 # -- Every member of a gzip body -------------------------------------------------------------------------------------
 
 
-def zipped(port: int, body: bytes) -> raw.Answered:
+def zipped(port: int, body: bytes, key: str = KEY) -> raw.Answered:
     gzipped = ("content-encoding: gzip", f"content-length: {len(body)}")
     with raw.connection(port) as opened:
         with contextlib.suppress(ConnectionError):
-            opened.sendall(raw.request("POST", "/v0/topics/zip", JSON, KEY, *gzipped) + body)
+            opened.sendall(raw.request("POST", "/v0/topics/zip", JSON, key, *gzipped) + body)
         return raw.answer(opened)
+
+
+def test_a_key_without_the_scope_has_nothing_unzipped(guarded: Instance) -> None:
+    bomb = gzip.compress(bytes(70 * MIB))
+    assert zipped(guarded.port, bomb).status == 413
+    assert zipped(guarded.port, bomb, "authorization: Bearer reader").status == 403
+    chunked = raw.request("POST", "/v0/topics/zip", JSON, "authorization: Bearer reader", "transfer-encoding: chunked")
+    with raw.connection(guarded.port) as opened:
+        opened.sendall(chunked)  # and no chunk
+        assert raw.answer(opened).status == 403
 
 
 def test_every_member_of_a_gzip_body_is_read(guarded: Instance) -> None:

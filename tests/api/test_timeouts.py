@@ -18,7 +18,9 @@ WORKERS = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'topics work
     ("setting", "words"),
     [("TOPICS_LOCK_TIMEOUT_MS", "another request holds the lock"), ("TOPICS_STATEMENT_TIMEOUT_MS", "took too long")],
 )
-def test_who_waits_too_long_is_told_why(instances: Callable[..., Instance], setting: str, words: str) -> None:
+def test_a_request_that_waits_too_long_is_told_why(
+    instances: Callable[..., Instance], setting: str, words: str
+) -> None:
     """In the browsable API: the event loop keeps its own limit on statements."""
     server = instances(TOPICS_PROCESSES="worker,beat", **{"TOPICS_LOCK_TIMEOUT_MS": "0", setting: "700"})
     headers = {"accept": "text/html", "authorization": "Bearer k", "content_type": "application/json"}

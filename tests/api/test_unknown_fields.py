@@ -11,7 +11,7 @@ from wire.api import V0
 from wire.endpoint import Endpoint
 from wire.hints import nearest, unknown
 
-ENDPOINTS = [each for _, found in ROUTES for each in found.values() if each.api is V0]
+ENDPOINTS = [each for each in ROUTES.endpoints if each.api is V0]
 # As somebody meant something: the field that he wrote, and the one that there is.
 MEANT = [
     ("POST", "/v0/topics/{}/delete", {"before_seq": 2, "matches": ["tag", "Eq", "x"]}, "matches", "match"),

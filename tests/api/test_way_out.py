@@ -89,7 +89,8 @@ PATHS = [
     ("/v0/topics/orders/event", "did you mean /v0/topics/orders/events?"),
     ("/v0/router/a%3Eb", "did you mean /v0/routers/a>b?"),
     ("/v0/topics/a/b", "'a/b' contains '/', and a name cannot"),
-    ("/v0/topics/a%2Fb", "'a/b' contains '/', and a name cannot"),
+    ("/v0/topics/a%2Fdelete", "it contains an encoded slash (%2F), and a name cannot contain '/'"),
+    ("/v0%2ftopics/a/delete", "it contains an encoded slash (%2F), and a name cannot contain '/'"),
     ("/v0/routers/a/b/c", "'a/b/c' contains '/', and a name cannot"),
 ]
 

@@ -45,18 +45,20 @@ class Chromium:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "body") -> str:
-        """Returns the text of the element, also if the page replaces the element meanwhile."""
+        """Returns the text of the element, also if the page replaces the element meanwhile. A hidden element shows none."""
         return str(
             self.run(
-                "const found = document.querySelector(arguments[0]); return found?.innerText ?? found?.textContent ?? ''",
+                "const found = document.querySelector(arguments[0]);"
+                "return found?.checkVisibility() ? found.innerText ?? found.textContent : ''",
                 selector,
             )
         )
 
     def shows(self, text: str, selector: str = "body") -> None:
-        until(
-            lambda: text in self.text(selector), f"the page to show {text!r}, which has {self.text(selector)[:2000]!r}"
-        )
+        try:
+            until(lambda: text in self.text(selector), f"the page to show {text!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}, which has {self.text(selector)[:2000]!r}") from None
 
     def complaints(self) -> list[str]:
         """Returns what the page wrote to its console since it was last asked."""
@@ -86,7 +88,8 @@ class Chromium:
             self.run(AXE.read_text())
         found = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];"
-            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'],"
+            " resultTypes: ['violations'], selectors: false})"  # it need not describe what passes
             ".then(({violations}) => done(violations.map((each) =>"
             " `${each.id}: ${each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' | ')}`)))"
         )
@@ -103,6 +106,7 @@ def signed_in(instance: Instance) -> Iterator[Chromium]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     options.binary_location = str(next(filter(None, map(shutil.which, NAMES))))
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver.set_script_timeout(300)  # axe on a long page, on a busy machine
     try:
         page = Chromium(driver, instance.url)
         page.visit("/admin/login/")

@@ -22,7 +22,7 @@ def chromium(server: Instance) -> Iterator[Chromium]:
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
     """Ids come again in a database that is rolled back."""
-    from console import records
+    from console.records import records
 
     yield
     records._pictures.clear()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from typing import Any
+
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.console.chromium import Chromium
+from base.clock import now_ms
+from tests.api.test_faults import without
+from tests.console.chromium import Chromium, signed_in
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
 
 pytestmark = pytest.mark.browser
 WIDTHS = (390, 1280, 2560)
 LONG = "long." + "x" * 250  # the longest name that a topic may have
+CLICK = "new MouseEvent('click', {bubbles: true, cancelable: true})"
 EVIL = "<script>document.title='evil'</script><b>\"'\u202e" + "y" * 4000
 
 
@@ -32,6 +39,9 @@ def topic(server: Instance, api: Api) -> str:
         api.done("PUT", f"/v0/routers/{name}-{dest[-4:]}", config)
     api.done("PUT", f"/v0/topics/{name}/cursors/billing", {"seq": 5})
     fill_queue(api, f"{name}-jobs")
+    hook = {"url": f"https://localhost:1/{'x' * 300}", "topics": [name, LONG, "e.*"]}
+    api.done("PUT", f"/v0/webhooks/{name}", hook)
+    api.done("POST", f"/v0/webhooks/{name}/test", {})
     until(lambda: api.done("GET", f"/v0/routers/{name}-full")["state"] == "blocked", "the router to be blocked")
     return name
 
@@ -50,10 +60,42 @@ def fill_queue(api: Api, name: str) -> None:
         api.done("PUT", f"/v0/topics/{name}/schedules/{schedule}", config)
 
 
+@pytest.mark.parametrize("path", ["/admin/", "/admin/live/?topic=t"])
+def test_an_open_page_says_that_it_is_old(instances: Any, path: str) -> None:
+    """PostgreSQL dies, or the server freezes: the stream is still open. Then the web process dies: the next stream is refused."""
+    server = instances()
+    Api(server.port).append("t", 1)
+    postmaster = int((server.data / "postgresql" / "postmaster.pid").read_text().split()[0])
+    with signed_in(server) as page:
+        page.visit(path)
+        page.shows("live", ".live-mark")
+        with without(server, postmaster, signal.SIGQUIT):
+            page.shows("not updated, as of ", ".live-mark")
+            os.kill(max(server.pids("topics_project.web")), signal.SIGKILL)
+            page.shows("not connected, as of ", ".live-mark")  # its next streams are refused with 503
+        until(lambda: page.text(".live-mark").startswith("live"), "the page to be live again")
+        frozen = server.pids()
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            page.shows("not updated, as of ", ".live-mark")
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+
+
 def pages(topic: str) -> list[str]:
     return [
         "/",
         "/admin/",
+        *(
+            f"/admin/list/{kind}/"
+            for kind in ("topics", "routers", "groups", "queues", "readers", "webhooks", "subscribers")
+        ),
+        f"/admin/webhook/{topic}/",
+        f"/admin/webhook/{topic}/replay/",
+        f"/admin/webhook/{topic}/delete/",
+        "/admin/?wall=1",
         f"/admin/topic/{topic}/",
         f"/admin/topic/{LONG}/records/",
         f"/admin/topic/{topic}/records/",
@@ -66,9 +108,10 @@ def pages(topic: str) -> list[str]:
         f"/admin/router/{topic}-full/move/",
         f"/admin/router/{topic}-full/pause/",
         f"/admin/graph/?focus={topic}",
+        f"/admin/graph/?focus={topic}&at={now_ms() - 600_000}",
         f"/admin/live/?topic={topic}",
         "/admin/limits/",
-        "/admin/jobs/",
+        "/admin/tasks/",
         "/admin/topics/topic/",
         "/admin/topics/topic/?q=there-is-none-like-that",
         "/admin/topics/topic/add/",
@@ -109,16 +152,21 @@ def test_every_page_draws_fits_and_passes_axe(chromium: Chromium, topic: str, ap
 
 
 def test_the_names_of_all_pages_are_in_sight(chromium: Chromium) -> None:
+    """On a phone they are behind a button."""
     for width in WIDTHS:
         chromium.visit("/admin/topics/auditentry/", width)
+        if width == WIDTHS[0]:
+            assert "Limits" not in chromium.text("#container")
+            chromium.find(".menu").click()
         hidden = chromium.run(
-            "const frame = document.querySelector('.nav').getBoundingClientRect();"
             "return [...document.querySelectorAll('.nav a')].filter((each) => {"
-            " const place = each.getBoundingClientRect();"
-            " return place.left < frame.left - 1 || place.right > frame.right + 1; }).map((each) => each.innerText)"
+            " const { left, right, top, bottom } = each.getBoundingClientRect();"
+            " return !each.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2)); })"
+            ".map((each) => each.innerText)"
         )
-        assert "Audit" not in hidden, width  # the page that is open
-        assert width == WIDTHS[0] or hidden == [], width  # on a phone they scroll
+        assert hidden == [], width
+    chromium.resize(WIDTHS[0])
+    assert chromium.overflow() <= 0
 
 
 def test_lists_keep_states_and_numbers_whole(chromium: Chromium, topic: str) -> None:
@@ -172,23 +220,113 @@ def test_a_page_changes_when_data_does_and_keeps_what_is_chosen(chromium: Chromi
     chromium.shows("reader-one")
 
 
+SAMPLES = """
+INSERT INTO console_sample (kind, object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors)
+SELECT kind, CASE kind WHEN 'all' THEN 0 ELSE id END, (floor(extract(epoch FROM now()) / 60) - ago) * 60000, 9 - ago,
+       0, 0, 0, 0, 0, 0, 0
+  FROM topics_topic, unnest(ARRAY['all', 'topic']) kind, generate_series(1, 4) ago WHERE name = %s
+    ON CONFLICT DO NOTHING
+"""
+
+
+def test_a_cross_shows_the_values_of_all_charts_at_one_time(chromium: Chromium, server: Instance, topic: str) -> None:
+    with server.connect() as connection:
+        connection.execute(SAMPLES, [topic])
+    chromium.visit(f"/admin/topic/{topic}/?range=15m@1h")
+    chromium.shows("live", ".live-mark")
+    move = """
+    const plot = document.querySelector('.chart .plot'), clientX = plot.getBoundingClientRect().right;
+    plot.firstElementChild.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX}));
+    return [...document.querySelectorAll('.chart output')].map((each) => each.textContent)"""
+    told = chromium.run(move)
+    assert len(told) > 1
+    assert all("1h ago" in each for each in told)
+    assert {each[:11] for each in told} == {told[0][:11]}  # one time
+    assert chromium.violations() == []
+    chromium.run("document.body.dispatchEvent(new PointerEvent('pointermove', {bubbles: true}))")
+    assert chromium.run("return document.querySelector('.chart output').textContent") == ""
+
+
 def test_the_graph_changes_without_a_jump(chromium: Chromium, api: Api) -> None:
     name = new_name()
     api.append(name, 1)
     api.done("PUT", f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-to", "from": "earliest"})
     chromium.visit(f"/admin/graph/?focus={name}")
     chromium.shows("live", ".live-mark")
-    box = chromium.run("return document.getElementById('network').getAttribute('viewBox')")
-    chromium.find("[data-zoom='0.7']").click()
-    zoomed = chromium.run("return document.getElementById('network').getAttribute('viewBox')")
-    assert zoomed != box
+    look = """
+    return [document.getElementById('network').clientWidth, document.querySelector('.graph').scrollTop]"""
+    chromium.run("document.querySelector('.graph').style.height = '60px'")
+    before = chromium.run(look)
+    chromium.find("[data-zoom='1.4']").click()
+    chromium.run("document.querySelector('.graph').scrollTop = 20")
+    zoomed = chromium.run(look)
+    assert zoomed[0] > before[0]
     api.append(name, 2, 3, 4)
     until(lambda: "head 4" in chromium.text("#network"), "the number to change")
     api.done("PUT", f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-to", "paused": True})
     until(lambda: chromium.all(".edge.paused"), "the edge to be drawn as paused")
     api.done("PUT", f"/v0/routers/{name}-s", {"source": name, "dest": f"{name}-too"})
     until(lambda: f"{name}-too" in chromium.text("#network"), "the new topic to be drawn")
-    assert chromium.run("return document.getElementById('network').getAttribute('viewBox')") == zoomed
+    assert chromium.run(look)[1] == zoomed[1] == 20
+    assert chromium.complaints() == []
+
+
+def test_a_router_in_trouble_is_named_and_found_in_the_picture(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    api.done("PUT", f"/v0/topics/{name}-full", {"cap_records": 1, "discard": "reject"})
+    for place in range(30):
+        config = {"source": name, "dest": f"{name}-{place:02}", "from": "earliest"}
+        api.done("PUT", f"/v0/routers/{name}-{place:02}", config)
+    api.done("PUT", f"/v0/routers/{name}-z", {"source": name, "dest": f"{name}-full", "from": "earliest"})
+    api.append(name, 1, 2, 3)
+    until(lambda: api.done("GET", f"/v0/routers/{name}-z")["state"] == "blocked", "the router to be blocked")
+    chromium.visit(f"/admin/graph/?focus={name}")
+    chromium.shows(f"{name}-z is blocked", ".troubles")
+    small = """
+    const texts = [...document.querySelectorAll('#network text')].filter((each) => each.textContent.trim());
+    return Math.min(...texts.map((each) => each.getBoundingClientRect().height))"""
+    assert chromium.run(small) >= 11
+    chromium.run("document.querySelector('.graph').style.height = '200px'")
+    chromium.find(".troubles button").click()
+    seen = """
+    const [frame, node] = ['.graph', '.node.bad'].map((each) => document.querySelector(each).getBoundingClientRect());
+    return node.top >= frame.top && node.bottom <= frame.bottom"""
+    assert chromium.run(seen)
+    chromium.find("[data-only-trouble]").click()
+    assert chromium.run("return getComputedStyle(document.querySelector('.node:not(.bad, .unsure)')).opacity") == "0.2"
+    assert chromium.overflow() == 0
+    assert chromium.complaints() == []
+
+
+def test_what_is_chosen_in_the_graph_has_a_panel_and_its_ways_lit(chromium: Chromium, api: Api) -> None:
+    """By a click, by a search from the keyboard, and by the address. Escape ends it."""
+    name = new_name()
+    for source, dest in (("a", "b"), ("b", "c"), ("other", "c")):
+        config = {"source": f"{name}.{source}", "dest": f"{name}.{dest}", "allow_fan_in": True}
+        api.done("PUT", f"/v0/routers/{name}.{source}{dest}", config)
+    chromium.visit(f"/admin/graph/?prefix={name}.")
+    chromium.shows("live", ".live-mark")
+    chromium.run(f"document.querySelector('#network a[data-name=\"{name}.ab\"]').dispatchEvent({CLICK})")
+    chromium.shows("Skip or move", ".panel")
+    assert f"{name}.a to {name}.b" in chromium.text(".panel")
+    lit = "return [...document.querySelectorAll('#network .node.lit')].map((each) => each.querySelector('text').textContent)"
+    assert {each.removeprefix(f"{name}.") for each in chromium.run(lit)} == {"a", "b", "c"}
+    address = str(chromium.run("return location.hash"))
+    assert address
+    chromium.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    until(lambda: chromium.text(".panel") == "", "the panel to close")
+    assert chromium.run("return location.hash") == ""
+    chromium.driver.switch_to.active_element.send_keys("/")
+    chromium.driver.switch_to.active_element.send_keys(f"{name}.other", Keys.ENTER)
+    chromium.shows("Append a record", ".panel")
+    assert chromium.violations() == []
+    chromium.visit(f"/admin/graph/?prefix={name}.{address}")
+    chromium.shows("Skip or move", ".panel")
+    assert chromium.run("return document.querySelector('.minimap').hasAttribute('hidden')")
+    chromium.run(
+        "document.querySelector('.graph').style.height = '60px'; document.querySelector('[data-zoom=\"1.4\"]').click()"
+    )
+    until(lambda: chromium.all(".minimap:not([hidden])"), "the minimap of a picture that is larger than its frame")
     assert chromium.complaints() == []
 
 

@@ -97,7 +97,7 @@ def test_it_shows_the_configuration_with_rates_and_states(page: Chromium, gatewa
     page.shows("breaker open")
     assert [row[:3] for row in rows(page, "Nodes")] == [["eu", "0", "up"], ["us", "0", "down"]]
     assert "do not serve the same" not in page.text()
-    picture = page.text(".graph.still")
+    picture = page.text("[aria-label='Picture of the gateways']")
     for name in ("by-topic", "TopicRouter", "node 0", f"127.0.0.1:{first.port}"):
         assert name in picture
     assert page.violations() == []

@@ -42,16 +42,27 @@ def served(server: Instance) -> dict[str, set[str]]:
     api.done("PUT", f"/v0/routers/{name}", {"source": source, "dest": new_name(), "paused": True, "from": "earliest"})
     api.done("PUT", f"/v0/topics/{source}/cursors/c", {"seq": 0})
     api.call("POST", f"/v0/topics/{source}/diff", {"from_seq": 0})
+    api.done("PUT", f"/v0/topics/{source}-jobs", {"type": "queue", "dead_letter": f"{source}-dead"})
+    api.done("PUT", f"/v0/webhooks/{name}", {"url": "https://example.com/", "topics": [source]})
+    with server.connect() as connection:
+        connection.execute(
+            "WITH made AS (INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts)"
+            " SELECT id, 'g', 'tag', 1, 'earliest', 1 FROM topics_topic WHERE name = %s RETURNING id)"
+            " INSERT INTO groups_share (group_id, share, seq, updated_ts) SELECT id, 0, 0, 1 FROM made",
+            [source],
+        )
+        connection.execute(f'CREATE TABLE "{name}" (id int PRIMARY KEY)'.encode())
+        connection.execute("SELECT topics.capture(%s, %s)", [f'"{name}"', f"{name}-changes"])
 
     def scraped() -> dict[str, set[str]]:
         families = text_string_to_metric_families(server.get("/v0/metrics")[1])
         return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
-    return until(lambda: found if "topics_queue_length" in (found := scraped()) else None, "every gauge")
+    return until(lambda: found if "topics_tasks_waiting" in (found := scraped()) else None, "every gauge")
 
 
-# A counter with labels is there from its first count on.
-RARE = {"topics_throttled_total": {"limit"}}
+# A counter with labels is there from its first count on, and the age of waiting records while a topic refuses some.
+RARE = {"topics_throttled_total": {"limit"}, "topics_outbox_waiting_seconds": {"topic", "code"}}
 
 
 @pytest.mark.parametrize("expression", expressions())

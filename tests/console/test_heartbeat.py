@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
-from console import heartbeat, jobs, metrics
-from console.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, ProcessHeartbeat
+from console import jobs, metrics
+from console.health import heartbeat, problems, processes
+from console.health.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, ProcessHeartbeat
 from console.models import Count, Failure, Process, Task
 from push.models import BusClient, Subscriber
 from store.script import run
@@ -26,11 +27,11 @@ def ours(db: None, settings: Any) -> ProcessHeartbeat:
     return made
 
 
-def test_who_says_nothing_is_missed(ours: ProcessHeartbeat) -> None:
+def test_a_silent_process_is_missed(ours: ProcessHeartbeat) -> None:
     now = now_ms()
     for kind, silent_ms in (("worker", 1_000), ("beat", STALE_MS + 1_000)):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now - silent_ms)
-    ours.beat(now, ours.look_at_queue())
+    ours.beat(now, ours.count_tasks())
     assert ours.degraded(now) == ["beat"]
     ours.started_ts = now  # the others may still be starting
     assert ours.degraded(now) == []
@@ -40,7 +41,7 @@ def test_push_is_missed_where_it_is_wanted(ours: ProcessHeartbeat, settings: Any
     """The setting names push, or a client subscribes, or a push process ran in the last hour."""
 
     def missed() -> list[str]:
-        ours.beat(now, ours.look_at_queue())
+        ours.beat(now, ours.count_tasks())
         wanted = "push" in metered()
         assert wanted == ("push" in ours.degraded(now))
         assert not wanted or metered()["push"] == 0
@@ -76,7 +77,7 @@ def test_redis_that_does_not_answer_is_missed(ours: ProcessHeartbeat) -> None:
 
     ours.started_ts = now_ms()
     ours.redis = redis.Redis(port=1, socket_connect_timeout=1)
-    ours.beat(now_ms(), ours.look_at_queue())
+    ours.beat(now_ms(), ours.count_tasks())
     assert ours.degraded(now_ms()) == ["redis"]
 
 
@@ -86,7 +87,7 @@ def test_before_the_first_look_nobody_is_missed(ours: ProcessHeartbeat) -> None:
 
 def test_a_process_that_ended_is_forgotten(ours: ProcessHeartbeat) -> None:
     Process.objects.create(id="old", kind="web", host="h", pid=1, started_ts=1, seen_ts=now_ms() - FORGET_MS - 1)
-    ours.beat(now_ms(), ours.look_at_queue())
+    ours.beat(now_ms(), ours.count_tasks())
     assert list(Process.objects.values_list("id", flat=True)) == [ours.id]
 
 
@@ -95,7 +96,7 @@ def test_a_process_that_died_ahead_of_time_is_missed(ours: ProcessHeartbeat) -> 
     now = now_ms()
     for kind, ts in (("worker", now), ("beat", now + 3_600_000)):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=ts)
-    ours.beat(now, ours.look_at_queue())
+    ours.beat(now, ours.count_tasks())
     assert ours.degraded(now) == ["beat"]
 
 
@@ -109,9 +110,9 @@ def test_counts_of_all_processes_add_up(ours: ProcessHeartbeat) -> None:
     }
     for each in (ours, other, ours):
         each.note(told)
-    ours.beat(now_ms(), ours.look_at_queue())
-    other.beat(now_ms(), other.look_at_queue())
-    other.beat(now_ms(), other.look_at_queue())
+    ours.beat(now_ms(), ours.count_tasks())
+    other.beat(now_ms(), other.count_tasks())
+    other.beat(now_ms(), other.count_tasks())
     assert dict(Count.objects.values_list("name", "value")) == {"appended": 15, "errors": 6}
 
 
@@ -126,7 +127,7 @@ def test_tasks_that_ran_and_failed_are_noted(db: None, browser: Client) -> None:
     assert Task.objects.values_list("name", "runs", "failures").get() == ("t", 1, 1)
     failure = Failure.objects.get()
     assert (failure.task, failure.error, failure.trace) == ("t", "ValueError('no')", "trace")
-    assert "ValueError" in browser.get("/admin/jobs/").content.decode()
+    assert "ValueError" in browser.get("/admin/tasks/").content.decode()
 
 
 def test_the_latest_failures_are_kept(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,4 +165,51 @@ def test_readiness_names_what_is_degraded(instances) -> None:
 
 def test_a_process_that_does_not_look_says_nothing() -> None:
     assert heartbeat.degraded() == []
-    assert heartbeat.queue_length() is None
+    assert heartbeat.waiting_tasks() is None
+
+
+def test_a_process_is_expected_until_it_says_goodbye(ours: ProcessHeartbeat) -> None:
+    """A replaced process is no problem, and one cause is one problem."""
+    now = now_ms()
+
+    def process(id: str, started_ms: int, seen_ms: int) -> None:
+        Process.objects.create(
+            id=id, kind="worker", host="h", pid=1, started_ts=now - started_ms, seen_ts=now - seen_ms
+        )
+
+    def shown() -> list[str]:
+        return [each.text for each in problems.of_servers(processes.living(now, 0.0)) if "worker" in each.text]
+
+    process("first", 900_000, 600_000)
+    process("second", 599_000, 300_000)
+    process("third", 299_000, 60_000)
+    assert shown() == ["worker has no heartbeat."]
+    process("fourth", 200_000, 1_000)
+    assert shown() == ["1 worker process stopped without a goodbye. Others run."]
+    process("fifth", 50_000, 1_000)
+    assert shown() == []
+    ours.beat(now, 0)
+    assert Process.objects.filter(id=ours.id).exists()
+    ours.say_goodbye()
+    ours.try_beat(0)
+    assert not Process.objects.filter(id=ours.id).exists()
+
+
+def test_a_replaced_beat_or_worker_is_no_problem(instances) -> None:
+    """Each deletes its row when it ends, so no page misses the former process."""
+    instance: Instance = instances(TOPICS_PROCESSES="worker,beat")
+    with instance.connect() as database:
+
+        def rows() -> dict[str, set[int]]:
+            found = database.execute("SELECT kind, pid FROM console_process WHERE kind <> 'web'").fetchall()
+            return {kind: {pid for each, pid in found if each == kind} for kind, _ in found}
+
+        before = until(lambda: (found := rows()).keys() == {"beat", "worker"} and found, "worker and beat at work")
+        for pids in before.values():
+            for pid in pids:
+                os.kill(pid, signal.SIGTERM)
+
+        def are_replaced() -> bool:
+            return all(pids and not pids & before[kind] for kind, pids in rows().items()) and len(rows()) == 2
+
+        until(are_replaced, "the rows of others, and no former row")

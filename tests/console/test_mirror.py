@@ -10,8 +10,8 @@ from mirrors.handover import Handover, receive
 from store.script import run
 from tests.admin.pages import text
 from tests.scripts import put_topic
+from topics.append.copies import CopiedRecord, CopiedTombstone
 from topics.config import Config
-from topics.copying import CopiedRecord, CopiedTombstone
 
 
 def test_a_mirrored_topic_shows_its_sites_and_their_losses(browser: Client, db: None) -> None:

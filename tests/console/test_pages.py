@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
-from console import samples
+from console.history import samples
 from console.models import Failure, Process
 from groups.joining import JoinQuery, join
 from push.models import BusClient, BusTopic
@@ -23,8 +23,8 @@ from store.script import run
 from tests.admin.pages import errors, put, rows, text
 from tests.scripts import append, catch_up, delete_records, delete_router, move, put_router
 from topics.admin.pages import DomainAdmin
+from topics.append.records import Append, NewRecord, check_rows
 from topics.models import AuditEntry, Cursor, Topic
-from topics.records import Append, NewRecord, check_rows
 from wire.keys import OPEN
 
 EVIL = "<script>alert(1)</script>\"'&\u202e" + "x" * 100
@@ -69,8 +69,9 @@ def pages(topic: Topic) -> list[str]:
         "/admin/live/",
         "/admin/live/?topic=orders",
         "/admin/limits/",
-        "/admin/jobs/",
+        "/admin/tasks/",
         "/admin/complete/?q=ord",
+        "/admin/find/?q=ord",
         "/admin/topics/topic/",
         "/admin/routers/router/",
         f"/admin/topics/topic/{topic.pk}/change/",
@@ -88,7 +89,7 @@ def test_each_page_is_there_in_few_queries(browser: Client, filled: Topic, queri
         assert len(seen) <= MOST_QUERIES, page
 
 
-def test_who_is_not_logged_in_sees_none(client: Client, filled: Topic) -> None:
+def test_a_client_without_a_login_sees_none(client: Client, filled: Topic) -> None:
     for page in pages(filled):
         assert client.get(page).status_code == 302, page
 
@@ -103,7 +104,9 @@ def test_a_viewer_looks_and_changes_nothing(viewer: Client, filled: Topic) -> No
     assert Topic.objects.select_related("head").get(name="orders").head.head_seq == 3
 
 
-def test_who_may_see_no_topic_gets_the_plain_index(client: Client, django_user_model: type, filled: Topic) -> None:
+def test_a_user_who_may_see_no_topic_gets_the_plain_index(
+    client: Client, django_user_model: type, filled: Topic
+) -> None:
     client.force_login(django_user_model.objects.create_user("clerk", is_staff=True))
     assert client.get("/admin/").status_code == 200
     assert client.get("/admin/topic/orders/").status_code == 403
@@ -118,7 +121,7 @@ def test_what_is_not_there_is_404(browser: Client, filled: Topic) -> None:
 def test_a_router_that_is_deleted_while_its_page_is_made_is_404(
     browser: Client, filled: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from console import router
+    from console.objects import router
 
     put_router("r", RouterConfig(source="orders", dest="copy"), now_ms())
     found = router.found("r")
@@ -175,7 +178,7 @@ def test_what_people_wrote_stays_text(browser: Client, db: None) -> None:
         "/admin/graph/",
         "/admin/graph/?prefix=<script>alert(1)&focus=<script>alert(1)",
         "/admin/live/?topic=<script>alert(1)&node=<script>alert(1)&tag=<script>alert(1)",
-        "/admin/jobs/",
+        "/admin/tasks/",
     ):
         shown = browser.get(page).content.decode()
         assert "<script>alert" not in shown, page
@@ -257,13 +260,23 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
     page = text(browser.get("/admin/").content.decode())
     for told in (
         "Router orders-&gt;audit is blocked and holds up 3 records for audit.",
-        "dest audit is full",
+        "Dest audit is full.",
         "Cursor billing of orders has not advanced",
         "1 task failed in the last day",
         "worker has no heartbeat.",
         "beat has no heartbeat.",
     ):
         assert told in page
+
+
+def test_a_wall_shows_the_overview_and_the_way_back(browser: Client, filled: Topic) -> None:
+    wall = browser.get("/admin/?range=24h&wall=1").content.decode()
+    assert " wall" in re.search(r'<body class="([^"]*)"', wall)[1]  # type: ignore[index]
+    assert '<a class="button" href="?range=24h">Leave</a>' in wall
+    assert 'href="?range=24h%401d&amp;wall=1"' not in wall
+    page = browser.get("/admin/?range=24h").content.decode()
+    assert '<a class="button" href="?range=24h&amp;wall=1">Wall</a>' in page
+    assert "data-clock" not in page
 
 
 def test_the_overview_says_that_a_mirror_stands(browser: Client, filled: Topic) -> None:
@@ -304,8 +317,22 @@ def test_parts_of_names_are_found(browser: Client, db: None) -> None:
         put(name, "1")
     found = browser.get("/admin/topics/topic/", {"q": "stream-00500"}).content.decode()
     assert [row[0] for row in rows(found)] == ["tenant7.stream-00500"]
-    names = [each["name"] for each in browser.get("/admin/complete/", {"q": "stream"}).json()["topics"]]
+    names = [each["name"] for each in browser.get("/admin/complete/", {"q": "stream"}).json()["found"]]
     assert names == ["stream-1", "tenant7.stream-00500"]
+
+
+def test_the_search_finds_topics_routers_groups_and_pages(browser: Client, filled: Topic) -> None:
+    def found(typed: str) -> dict[str, str]:
+        return {each["name"]: each["url"] for each in browser.get("/admin/find/", {"q": typed}).json()["found"]}
+
+    assert found("orders") == {
+        "orders": "/admin/topic/orders/",
+        "orders->audit (router)": "/admin/router/orders-%3Eaudit/",
+    }
+    assert found("AUD") == {"Audit (page)": "/admin/topics/auditentry/"}
+    every = found("")
+    assert "audit" in every
+    assert all(browser.get(url).status_code == 200 for url in every.values())
 
 
 def test_routers_are_filtered_by_the_state_that_is_shown(browser: Client, db: None) -> None:
@@ -366,8 +393,8 @@ def test_pages_with_nothing_to_show_say_so(browser: Client, db: None) -> None:
         ("/admin/topic/orders/records/", "Topics"),
         ("/admin/router/orders->audit/", "Routers"),
         ("/admin/routers/router/add/", "Routers"),
-        ("/admin/push/bustopic/", "Push"),
-        ("/admin/pipeline/rollup/", "Pipeline"),
+        ("/admin/push/bustopic/", "Bus"),
+        ("/admin/pipeline/rollup/", "Runs"),
         ("/admin/topics/auditentry/", "Audit"),
         ("/admin/all/", None),
     ],

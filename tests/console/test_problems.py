@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
+from console.models import Process
 from pipeline.models import Run, Schedule
 from queues.due import append_due
 from queues.schedules import Times, put_schedule
@@ -16,8 +17,8 @@ from routers.routers import RouterConfig
 from store.script import run
 from tests.admin.pages import put, text
 from tests.scripts import put_router, put_topic
+from topics.append.records import NewRecord, columns
 from topics.config import Config
-from topics.records import NewRecord, columns
 
 
 def problems(browser: Client) -> list[str]:
@@ -31,6 +32,12 @@ def problems(browser: Client) -> list[str]:
 
 def problem(browser: Client, begin: str) -> str | None:
     return next((each for each in problems(browser) if each.startswith(begin)), None)
+
+
+def alive(*kinds: str) -> None:
+    """These processes have a heartbeat."""
+    for kind in kinds:
+        Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=now_ms() - 9000, seen_ts=now_ms())
 
 
 def ran(schedule: Schedule, state: str, started_ts: int) -> None:
@@ -66,6 +73,7 @@ def test_a_schedule_that_fails_stands_on_the_overview_since_its_first_failure(br
 def test_a_schedule_that_nobody_starts_stands_on_the_overview(
     browser: Client, db: None, late_ms: int, enabled: bool, told: bool
 ) -> None:
+    alive("worker", "beat")
     Schedule.objects.create(job="rollup", options={}, next_ts=now_ms() - late_ms, enabled=enabled)
     found = problem(browser, "The schedule rollup")
     assert (found is not None) == told

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import quote_plus
 
 import msgspec
 import pytest
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.clock import now_ms
-from console import browse, records
-from console.records import Filter, Page
+from console.records import browse, records
+from console.records.records import RecordFilter, RecordsPage
 from routers.routers import RouterConfig
-from tests.admin.pages import put
-from tests.scripts import append, catch_up, delete_records, put_router
-from topics.diff import Diff
+from tests.admin.pages import put, text
+from tests.scripts import append, catch_up, delete_records, delete_seqs, put_router
+from topics.append.records import Append, NewRecord, check_rows
 from topics.models import Topic
-from topics.records import Append, NewRecord, check_rows
+from topics.read.diff import Diff
 
 TAGS = (None, "a", "ab", "b")
 NODES = (None, "n1", "n2")
@@ -31,7 +32,7 @@ def write(name: str, rows: list[tuple[str | None, str | None]], ago_ms: int = 0)
     return Topic.objects.select_related("head").get(name=name)
 
 
-def pages(topic: Topic, wanted: Filter, limit: int, up: bool) -> list[Page]:
+def pages(topic: Topic, wanted: RecordFilter, limit: int, up: bool) -> list[RecordsPage]:
     """All pages of a topic, in the order in which they are turned."""
     head = topic.head
     found, start = [], head.floor_seq + 1 if up else head.head_seq
@@ -44,16 +45,17 @@ def pages(topic: Topic, wanted: Filter, limit: int, up: bool) -> list[Page]:
     return found
 
 
-def passes(row: records.Shown, wanted: Filter) -> bool:
+def passes(row: records.ShownRecord, wanted: RecordFilter) -> bool:
     tagged = wanted.tag is None or (
         (row.tag or "").startswith(wanted.prefix) and row.tag is not None
         if wanted.prefix is not None
         else row.tag == wanted.tag
     )
-    return tagged and (wanted.node is None or row.node == wanted.node)
+    found = wanted.data is None or wanted.data in row.data
+    return tagged and found and (wanted.node is None or row.node == wanted.node)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(NODES)), min_size=1, max_size=6),
@@ -62,7 +64,12 @@ def passes(row: records.Shown, wanted: Filter) -> bool:
     ),
     gone=st.sampled_from([None, "a", "b"]),
     before=st.integers(0, 8),
-    wanted=st.builds(Filter, st.sampled_from([None, "a", "a*", "b", "none"]), st.sampled_from([None, "n1"])),
+    wanted=st.builds(
+        RecordFilter,
+        st.sampled_from([None, "a", "a*", "b", "none"]),
+        st.sampled_from([None, "n1"]),
+        st.sampled_from([None, records.pattern_of("1")]),
+    ),
     limit=st.integers(1, 7),
     up=st.booleans(),
 )
@@ -76,7 +83,7 @@ def test_paging_shows_each_record_once(db, monkeypatch, batches, gone, before, w
         catch_up(Topic.objects.get(name=name).pk, now_ms())
     delete_records(name, before, None if gone is None else ("tag", "Eq", gone), now_ms())
     topic = Topic.objects.select_related("head").get(name=name)
-    everything = pages(topic, Filter(), 1000, False)
+    everything = pages(topic, RecordFilter(), 1000, False)
     whole = [row for page in everything for row in page.rows]
     assert [row.seq for row in whole] == sorted((row.seq for row in whole), reverse=True)
     assert len(whole) == topic.head.count
@@ -94,7 +101,7 @@ def test_a_tag_is_found_in_more_pieces_than_one_page_looks_into(db: None, monkey
         write("b", [("y", None)])
     topic = Topic.objects.select_related("head").get(name="b")
     for up in (False, True):
-        found = [row for page in pages(topic, Filter("x"), 10, up) for row in page.rows]
+        found = [row for page in pages(topic, RecordFilter("x"), 10, up) for row in page.rows]
         assert sorted(row.home_seq for row in found) == [1, 5]
 
 
@@ -163,7 +170,53 @@ def test_the_same_records_as_a_reader_gets(db: None) -> None:
 
     topic = write("a", [("x", "n1")] * 5)
     read = msgspec.json.decode(f"[{diff('a', Diff(include_tags=True), now_ms()).records}]")
-    (page,) = pages(topic, Filter(), 100, False)
+    (page,) = pages(topic, RecordFilter(), 100, False)
     assert [(row.seq, row.ts, row.tag, row.node) for row in reversed(page.rows)] == [
         (each["$seq"], each["$ts"], each["$tag"], each["$node"]) for each in read
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("total=19.9", [1, 2, 3]),
+        ("total = 19.9", [1, 2]),
+        ("total=19", [3]),
+        ("id=x(1", [2]),
+        ('"total":', [1]),
+        (".9", [1, 2, 3]),
+        ("x(1", [2]),
+        ("=", [3]),
+        ('say=a "b"', [4]),
+    ],
+)
+def test_data_is_found_by_a_text_and_by_a_member(browser: Client, asked: str, found: list[int]) -> None:
+    put("a", '{"total":19.9}', '{"order": {"total" : "19.9", "id": "x(1"}}', '"total=19.9"', r'{"say": "a \"b\""}')
+    page = browser.get("/admin/topic/a/records/", {"data": asked}).content.decode()
+    assert sorted(map(int, re.findall(r'href="/admin/topic/a/records/(\d+)/"', page))) == found
+    if found:
+        assert f"data={quote_plus(asked)}" in page.partition("/admin/download/a.csv")[2]
+
+
+def test_a_search_in_large_data_stops_and_says_how_far_it_came(
+    browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "SEARCH_SECONDS", -1.0)
+    write("a", [(None, None)] * 250)
+    page = text(browser.get("/admin/topic/a/records/", {"data": "none"}).content.decode())
+    assert "Nothing between seq 151 and 250 matches the filters. Continue with older records." in page
+
+
+def test_a_record_leads_to_its_neighbours_and_to_where_it_went(browser: Client) -> None:
+    put_router("a->b", RouterConfig(source="a", dest="b", start="earliest"), now_ms())
+    put_router("b->c", RouterConfig(source="b", dest="c", start="earliest"), now_ms())
+    put("a", "1", "2", "3", tag="x")
+    for name in ("b", "c"):
+        catch_up(Topic.objects.get(name=name).pk, now_ms())
+    delete_seqs("a", [2], now_ms())
+    page = browser.get("/admin/topic/a/records/1/").content.decode()
+    assert 'rel="next" href="/admin/topic/a/records/3/"' in page
+    assert 'rel="prev"' not in page
+    assert "Also in b seq 1 , c seq 1 ." in text(page)
+    assert "/v0/topics/a/records/1" in page
+    assert "Also in b seq 3 ." in text(browser.get("/admin/topic/c/records/3/").content.decode())

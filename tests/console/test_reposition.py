@@ -97,7 +97,7 @@ def test_it_is_not_moved_from_where_it_is_not(blocked: Router) -> None:
     assert seq(blocked) == 2
 
 
-def test_who_may_not_move_it_does_not(viewer: Client, blocked: Router) -> None:
+def test_a_user_without_permission_does_not_move_it(viewer: Client, blocked: Router) -> None:
     url = reverse("admin:console_move", args=["a->full"])
     assert viewer.get(url).status_code == 403
     sent = {"to": "head", "seq": "", "expected": "2", "target": "4", "confirmed": "yes"}

@@ -1,17 +1,18 @@
 """History: one sampler per minute, rows only for changed objects, fewer with age, bounded; and reads of it."""
 
+import re
 import threading
 
 import pytest
 from django.db import connection
 
 from base.clock import now_ms
-from console import samples, series
+from console.history import charts, samples, series
+from console.history.samples import DAY_MS, HOUR_MS, MINUTE_MS
 from console.models import Sample
-from console.samples import DAY_MS, HOUR_MS, MINUTE_MS
 from routers.routers import RouterConfig
 from tests.admin.pages import put
-from tests.scripts import put_router
+from tests.scripts import note, put_router
 
 NOON = 1_800_000_000_000 // DAY_MS * DAY_MS + 12 * HOUR_MS
 
@@ -107,3 +108,37 @@ def test_what_was_before_the_range_holds_in_it(db: None) -> None:
     Sample.objects.create(kind="topic", object_id=7, ts=NOON - 30 * DAY_MS, head_seq=5)
     Sample.objects.create(kind="all", object_id=0, ts=NOON, head_seq=0)
     assert series.read("topic", [7], series.window("3h", NOON))[7].points[-1].head_seq == 5
+
+
+def test_an_earlier_range_stands_beside_a_range(db: None) -> None:
+    for minute in range(-60, 1):
+        Sample.objects.create(kind="all", object_id=0, ts=NOON + minute * MINUTE_MS, head_seq=0)
+    for minute, head in ((-62, 0), (-61, 60), (-60, 180), (0, 300)):
+        Sample.objects.create(kind="topic", object_id=7, ts=NOON + minute * MINUTE_MS, head_seq=head)
+    shown = series.window(series.chosen("15m@1h"), NOON)
+    (line,) = series.beside("topic", 7, shown)(lambda past: past.values("head_seq"))
+    assert (line.name, line.values[-1]) == ("1h ago", 180)
+    assert series.beside("topic", 7, series.window("15m", NOON))(lambda past: past.values("head_seq")) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [("24h", "24h"), ("24h@1w", "24h@1w"), ("1s@1w", "3h@1w"), ("24h@2y", "24h"), ("", "3h"), ("@1d", "3h@1d")],
+)
+def test_what_a_page_may_ask_for(asked: str, chosen: str) -> None:
+    assert series.chosen(asked) == chosen
+
+
+def test_changes_of_an_object_are_marks_in_its_chart(db: None) -> None:
+    put("a", "1")
+    note("change", "topic", "a", {"ttl_ms": 0}, {"ttl_ms": 9})
+    note("change", "router", "a")
+    now = now_ms()
+    (mark,) = series.changes("topic", "a", series.window("15m", now + 60_000))
+    assert mark.words.startswith("change by ")
+    times = [mark.ts - 60_000, mark.ts - 1_000, mark.ts + 59_000]
+    svg = str(charts.chart("Rate", times, [charts.ChartLine("in", "one", [0, 3, 7])], marks=[mark]))
+    told = re.findall("<title>([^<]*)</title>", svg)
+    assert [mark.words in each for each in told] == [False, True, False]
+    assert svg.count('class="mark"') == 1
+    assert '<span class="most">7</span><span class="half">3.5</span>' in svg

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from django.test import Client
 
-from queues.schedules import Schedule, Times, get_schedule, page_of_schedules, put_schedule
+from queues.schedules import StoredSchedule, Times, get_schedule, page_of_schedules, put_schedule
 from store.script import run
 from tests.admin.pages import errors, put, text
 from tests.scripts import put_topic
+from topics.append.records import NewRecord, columns
 from topics.config import Config
 from topics.models import AuditEntry
-from topics.records import NewRecord, columns
 
 EVIL = "<script>alert(1)</script>"
 PAGE = "/admin/topic/mails/schedules/"
@@ -37,7 +37,7 @@ def schedule(name: str, data: str = "1") -> None:
     run(put_schedule("mails", name, Times(NOW, None, "UTC"), columns([record], None), NOW))
 
 
-def stored() -> list[Schedule]:
+def stored() -> list[StoredSchedule]:
     return run(page_of_schedules("mails", "", 100))
 
 
@@ -64,11 +64,19 @@ def test_a_form_creates_replaces_and_deletes(browser: Client, mails: None) -> No
     assert [each.due_ts for each in stored()] == [4_073_529_600_007]
     assert fields(browser.get(NIGHTLY).content.decode())["not_before"] == to_the_ms
 
+    later = {**FORM, "not_before": "2096-01-31T08:00:00"}
+    browser.post(NIGHTLY, later)
+    form = fields(browser.get(NIGHTLY).content.decode())
+    assert form["not_before"] == later["not_before"]
+    (before,) = stored()
+    browser.post(NIGHTLY, {**form, "name": "nightly"})
+    assert stored() == [before]
+
     page = text(browser.post(NIGHTLY, {"action": "delete"}, follow=True).content.decode())
     assert "Schedule nightly is deleted." in page
     assert "This queue has no schedule." in page
     noted = AuditEntry.objects.filter(kind="schedule").order_by("id").values_list("action", "name")
-    assert list(noted) == [(action, "mails/nightly") for action in ("create", "change", "change", "delete")]
+    assert list(noted) == [(action, "mails/nightly") for action in ("create", *["change"] * 4, "delete")]
     assert browser.get(NIGHTLY).status_code == 404
 
 

@@ -9,17 +9,21 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 from django.test import Client
 
 from base.errors import Forbidden
-from console import download, live
+from console.live import live
+from console.records import download
+from http1 import Request, Writer
 from tests.admin.pages import put
 from tests.instances import ROOT, Instance
 from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api, new_name
+from wire.streams import StreamCall
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +77,14 @@ def test_many_parts_are_rendered_less_often(parts: int, took: float, pause: floa
 
 
 @pytest.mark.parametrize("path", ["/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.ndjson"])
-def test_who_is_not_logged_in_gets_nothing(server: Instance, path: str) -> None:
+def test_a_client_without_a_login_gets_nothing(server: Instance, path: str) -> None:
     for headers in ({}, {"Cookie": "sessionid=none"}):
         answer = ask(server, "GET", path, **headers)
         assert answer.status == 401
         assert json.loads(answer.body)["error"]["code"] == "unauthorized"
 
 
-def test_who_may_not_gets_nothing(server: Instance) -> None:
+def test_a_user_without_permission_gets_nothing(server: Instance) -> None:
     made = run([sys.executable, "manage.py", "shell", "-c", MAKE_CLERK], server.environment, ROOT)
     clerk = f"sessionid={made.stdout.split()[-1]}"
     for path in ("/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.csv"):
@@ -119,7 +123,7 @@ def test_a_part_comes_at_once_and_again_when_it_changes(api: Api, events) -> Non
     assert kind == "part"
     assert "<dt>Head</dt><dd>1</dd>" in told["body"]
     api.append(name, 2, 3)
-    assert any("<dt>Head</dt><dd>3</dd>" in told["body"] for _, told in stream)
+    assert any("<dt>Head</dt><dd>3</dd>" in told.get("body", "") for _, told in stream)
 
 
 def test_the_live_page_shows_what_comes_and_not_what_was(api: Api, events) -> None:
@@ -136,6 +140,8 @@ def test_the_live_page_shows_what_comes_and_not_what_was(api: Api, events) -> No
     told = next(told for kind, told in stream if kind == "record" and told["records"])
     assert told["topic"] == other
     assert [(each["data"], each["$tag"], each["$node"]) for each in told["records"]] == [("<b>", "t2", "you")]
+    kinds = [next(stream)[0] for _ in range(3)]
+    assert "drawn" in kinds, "the page knows up to which time it is whole"
 
 
 def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie: str) -> None:
@@ -155,6 +161,13 @@ def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie
     assert json.loads(table[0]["data"]) == {"n": 1199, "f": 1.5}
 
 
+def test_no_cell_of_a_download_is_a_formula(server: Instance, api: Api, cookie: str) -> None:
+    name, tags = new_name(), ["=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠a"]
+    api.done("POST", f"/v0/topics/{name}", {"records": [{"data": tag, "tag": tag} for tag in tags]})
+    body = ask(server, "GET", f"/admin/download/{name}.csv", Cookie=cookie).body
+    assert [row["tag"] for row in csv.DictReader(io.StringIO(body, newline=""))] == [f"'{tag}" for tag in tags[::-1]]
+
+
 def test_a_download_that_no_record_can_be_in_is_refused_before_it_begins(
     server: Instance, api: Api, cookie: str
 ) -> None:
@@ -170,5 +183,6 @@ def test_a_setting_forbids_downloads(browser: Client, settings) -> None:
     assert "NDJSON" in browser.get("/admin/topic/a/records/").content.decode()
     settings.TOPICS_CONSOLE_DOWNLOADS = False
     assert "NDJSON" not in browser.get("/admin/topic/a/records/").content.decode()
+    call = StreamCall(cast("Request", None), "/admin/download/a.csv", b"", {}, cast("Writer", None))
     with pytest.raises(Forbidden, match="switched off"):
-        asyncio.run(download.stream({"path": "/admin/download/a.csv", "method": "GET", "headers": []}, None, None))
+        asyncio.run(download.stream(call))

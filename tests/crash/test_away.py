@@ -47,6 +47,7 @@ def web_backends(instance: Instance) -> list[int]:
     return []  # PostgreSQL recovers just now
 
 
+@pytest.mark.guarantee("S1")
 def test_a_backend_that_is_killed_under_load_leaves_no_request_without_an_answer(instance: Instance) -> None:
     with load(instance.port, 40, CALLS) as running:
         for _ in range(KILLS):
@@ -62,7 +63,7 @@ def test_a_backend_that_is_killed_under_load_leaves_no_request_without_an_answer
 def stopped(instance: Instance) -> Iterator[list[int]]:
     """Every process of PostgreSQL stopped, and its guard, which would end what does not answer."""
     postmaster = int((instance.data / "postgresql" / "postmaster.pid").read_text().split()[0])
-    pids = [*instance.pids("topics_project.embedded"), postmaster, *children(postmaster)]
+    pids = [*instance.pids("-m embedded"), postmaster, *children(postmaster)]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
@@ -92,6 +93,7 @@ EVERY_WAY: list[tuple[str, str, Any]] = [
 ]
 
 
+@pytest.mark.guarantee("S1")
 @pytest.mark.parametrize("end", ["continued", "killed"])
 def test_a_postgresql_that_stands_still_is_told_soon(instances: Callable[..., Instance], end: str) -> None:
     instance = instances(TOPICS_PROCESSES="worker,beat", WEB_THREADS="4")
@@ -108,7 +110,7 @@ def test_a_postgresql_that_stands_still_is_told_soon(instances: Callable[..., In
         running.until_more(503, 5)
         if end == "killed":
             for pid in pids:
-                if pid not in instance.pids("topics_project.embedded"):
+                if pid not in instance.pids("-m embedded"):
                     os.kill(pid, signal.SIGKILL)
     assert running.late == []
     until(instance.is_ready, "the server to be ready again", 60)

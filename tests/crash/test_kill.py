@@ -14,7 +14,7 @@ from tests.api.clients import HttpClient, Reply
 from tests.instances import WHOLE, Instance, until
 from tests.log.writers import Acked, read_all
 
-APPENDS = 10_000
+APPENDS = 4_000
 RESERVED = """
 SELECT count(*) FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE reserved_seq > head_seq AND durability <> 'fsync'
@@ -41,6 +41,7 @@ def write_until_killed(instance: Instance, who: int, acked: Acked) -> None:
         acked.append((answer.json["first_seq"], data))
 
 
+@pytest.mark.guarantee("W3")
 def test_nothing_acked_with_fsync_is_lost(instance: Instance) -> None:
     live = HttpClient(instance.port)
     live.put("/v0/topics/t", {"durability": "fsync"})
@@ -74,6 +75,7 @@ def read(instance: Instance, topic: str) -> tuple[str | None, int, list[Any]]:
     return reason, window["head_seq"], [record["data"] for record in window["records"]]
 
 
+@pytest.mark.guarantee("W4")
 def test_volatile_records_are_lost_with_a_tombstone(instance: Instance) -> None:
     live = HttpClient(instance.port)
     for durability in ("fsync", "memory", "ephemeral"):

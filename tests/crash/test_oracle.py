@@ -9,17 +9,25 @@ from typing import Any
 
 import pytest
 
+from tests.crash.harness import captures, emit_oracle, webhook_oracle
 from tests.crash.harness.evidence import (
+    COMMITTED,
+    UNDONE,
+    UNKNOWN,
     Acked,
     Asked,
+    CaptureEvidence,
     Claimed,
     Deleted,
     Delivered,
+    Emit,
     Entry,
     Event,
     Evidence,
     Held,
     History,
+    HookCall,
+    HookEvidence,
     Letter,
     Log,
     Opened,
@@ -28,6 +36,7 @@ from tests.crash.harness.evidence import (
     Reached,
     SiteEvidence,
     Told,
+    Transaction,
     Trouble,
 )
 from tests.crash.harness.oracle import judge
@@ -284,7 +293,7 @@ def test_seqs_that_come_again_or_in_another_order_are_found() -> None:
     assert rules(story) == {("order is kept", "disk")}
 
 
-def test_who_connects_anew_may_be_shown_something_again() -> None:
+def test_a_reader_that_connects_again_may_be_shown_something_again() -> None:
     story = Story()
     entry = story.log("disk")[2]
     story.of("reader", "disk").events += [Opened(89), Delivered(90, *entry[:2])]
@@ -516,6 +525,50 @@ def test_a_lost_ack_of_a_site_is_found() -> None:
     assert site_rules(evidence) == {("mirrors are exact", "")}
 
 
+# -- Calls of the webhook ----------------------------------------------------------------------------------------------
+
+HOOK_LOG = {seq: f"data-{seq}" for seq in (5, 6, 7, 8)}  # the endpoint fails always at 7
+
+
+def hook_call(at: float, seq: int, *, is_good: bool = True, tag: str = KEEP) -> HookCall:
+    return HookCall(at, seq, f"data-{seq}", tag, is_good)
+
+
+def hooked() -> HookEvidence:
+    """Record 5 came again after a fault, 6 came at the second attempt, and 7 never."""
+    calls = [hook_call(1, 5), hook_call(2, 6, is_good=False), hook_call(3, 5), hook_call(4, 6)]
+    return HookEvidence([*calls, hook_call(5, 7, is_good=False), hook_call(6, 8)], [7])
+
+
+def hook_faults(evidence: HookEvidence, faults_at: list[float]) -> list[str]:
+    return [what.partition(",")[0] for what in webhook_oracle.faults(evidence, HOOK_LOG, faults_at)]
+
+
+def test_a_webhook_that_delivers_passes() -> None:
+    assert hook_faults(hooked(), [2.0]) == []
+
+
+def test_a_webhook_that_breaks_a_promise_is_found() -> None:
+    assert hook_faults(hooked(), []) == ["seq 5 was delivered 2 times"]
+    assert hook_faults(hooked(), [4.0]) == ["seq 5 was delivered 2 times"], "a fault that came later"
+    broken = hooked()
+    broken.calls = [call for call in broken.calls if call.seq != 8]
+    assert hook_faults(broken, [2.0]) == ["1 records were never delivered"]
+    broken = hooked()
+    broken.dead *= 2
+    assert hook_faults(broken, [2.0]) == ["1 records are several dead letters"]
+    broken.dead = []
+    assert hook_faults(broken, [2.0])[-1] == "1 records were never delivered"
+    broken.dead = [7, 8]
+    assert hook_faults(broken, [2.0]) == ["1 records are dead letters and should not be"]
+    broken = hooked()
+    broken.calls[-1] = broken.calls[-1]._replace(data="another")
+    assert hook_faults(broken, [2.0])[0].startswith("seq 8 arrived as 'another'")
+    broken = hooked()
+    broken.calls.insert(0, hook_call(0, 8))
+    assert "seq 5 was first delivered after 8" in hook_faults(broken, [2.0])
+
+
 # -- Work of the routers -----------------------------------------------------------------------------------------------
 
 
@@ -612,3 +665,82 @@ def test_what_was_seen_to_be_wrong_when_it_happened_is_a_violation() -> None:
     story = Story()
     story.troubles.append(Trouble(3, "writer", "no answer within 20 s"))
     assert rules(story) == {("trouble", "")}
+
+
+# -- Emitted records ---------------------------------------------------------------------------------------------------
+
+
+def emits() -> tuple[list[Transaction], dict[str, list[str]]]:
+    """`a` was committed before `b` and `c` were emitted, `d` was rolled back, and the answers to two COMMITs were lost."""
+    transactions = [
+        transaction("a", at=1, answered=2),
+        transaction("bc", at=3, answered=8),
+        transaction("d", at=4, outcome=UNDONE),
+        transaction("ef", at=5, outcome=UNKNOWN),
+        transaction("gh", at=6, outcome=UNKNOWN),
+    ]
+    return transactions, {"t": ["a", "e", "f", "b", "c"]}
+
+
+def transaction(
+    names: str, at: float, outcome: str = COMMITTED, answered: float | None = None, topic: str = "t"
+) -> Transaction:
+    found = [Emit(at + place / 10, topic, name) for place, name in enumerate(names)]
+    return Transaction("emitter", found, outcome, answered)
+
+
+def test_emits_that_keep_their_promises_pass() -> None:
+    assert list(emit_oracle.faults(*emits())) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("aefb", "is not there"),
+        ("aefbcc", "2 times"),
+        ("aefbcd", "rolled back"),
+        ("aefbcx", "nobody has emitted"),
+        ("aebc", "1 of 2 records"),
+        ("aefcb", "order of calls"),
+        ("efbac", "a is behind b"),
+    ],
+)
+def test_each_broken_promise_of_an_emit_is_found(log: str, told: str) -> None:
+    transactions, logs = emits()
+    logs["t"][:] = log
+    found = [what for _, what in emit_oracle.faults(transactions, logs)]
+    assert any(told in what for what in found), found
+
+
+# -- A captured table --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log", "rows", "told"),
+    [
+        ("abc", {1: "c"}, None),
+        ("abc", {1: "b"}, "the table has"),
+        ("abc", {}, "the table has"),
+        ("ab", {1: "b"}, "is not there"),
+        ("acb", {1: "b"}, "b is behind c"),
+    ],
+)
+def test_what_a_captured_table_lost_is_found(log: str, rows: dict[int, str], told: str | None) -> None:
+    found = lost_changes(log, rows, 0)
+    assert bool(found) == (told is not None)
+    assert told is None or any(told in text for text in found), found
+
+
+@pytest.mark.parametrize(("log", "lost", "is_told"), [("ab", 1, True), ("b", 1, False), ("b", 2, True)])
+def test_changes_that_a_tombstone_tells_may_be_missing(log: str, lost: int, is_told: bool) -> None:
+    assert bool(lost_changes(log, {1: "c"}, lost)) != is_told
+
+
+def lost_changes(log: str, rows: dict[int, str], lost: int) -> list[str]:
+    story = Story()
+    changes = [
+        transaction(name, at=10 * place, answered=10 * place + 5, topic=captures.TOPIC)
+        for place, name in enumerate("abc")
+    ]
+    story.captured = CaptureEvidence(changes, [(1, name) for name in log], rows, lost)
+    return [each.text for each in judge(story) if each.rule == "captures are exact"]

@@ -171,6 +171,7 @@ def recovered(instance: Instance) -> bool:
     return True
 
 
+@pytest.mark.guarantee("R1")
 def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
     """Readers that were shown records which the crash took, of a topic and of a routed copy, are told from where on to undo."""
     witness, api = Witness(instance), Api(instance.port)
@@ -205,6 +206,7 @@ def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
     assert sum(mirror.undone for mirror in mirrors.values()) > 0
 
 
+@pytest.mark.guarantee("W5")
 def test_no_seq_is_given_out_twice(instance: Instance) -> None:
     witness = Witness(instance)
     assert witness.live.put("/v0/topics/t").status == 201

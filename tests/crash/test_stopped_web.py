@@ -54,6 +54,7 @@ def stop_a_holder(instance: Instance, database: psycopg.Connection) -> int:
     return int(until(stopped, "a web process to be caught in a transaction", tick=0))
 
 
+@pytest.mark.guarantee("S1")
 def test_its_topic_can_be_written_again(instance: Instance) -> None:
     capped = {"discard": "reject", "cap_records": 1_000_000}
     assert ask(instance.port, "PUT", "/v0/topics/t", capped).status == 201

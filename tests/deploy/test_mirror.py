@@ -35,8 +35,8 @@ def test_the_settings_are_variables_of_the_command() -> None:
 def test_the_process_mirrors_with_these_settings(tmp_path: Path) -> None:
     """As the image runs it: a folder without data, no database, and the environment of mirror.env alone."""
     with (
-        start(TOPICS_API_KEYS=f"{KEY}:read+write+commit") as fra,
-        start(TOPICS_API_KEYS=f"{KEY}:read+write+commit") as iad,
+        start(TOPICS_API_KEYS=f"{KEY}:read+write+commit+admin") as fra,
+        start(TOPICS_API_KEYS=f"{KEY}:read+write+commit+admin") as iad,
     ):
         given = {**settings(), "TOPICS_URL": fra.url, "TOPICS_MIRROR_URL": iad.url, "PATH": os.environ["PATH"]}
         given |= {"TOPICS_KEY": KEY, "TOPICS_MIRROR_KEY": KEY, "TOPICS_DATA": str(tmp_path / "none")}

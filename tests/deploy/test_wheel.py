@@ -20,7 +20,7 @@ from tests.instances import OURS, ROOT, Instance, free_port
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 INCLUDED = WHEEL["force-include"]  # files that have another place in the wheel
-UNPACKED = {"bench", "examples", "tests"}  # packages that the wheel leaves out
+UNPACKED = {"bench", "clients", "examples", "tests"}  # folders with packages that the wheel leaves out
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS and name != "PYTHONPATH"}
 
 

@@ -10,7 +10,7 @@ from tests.docs.shell import Answer, run
 from tests.instances import ROOT, Instance
 
 # A line of a block that begins with a program, after settings perhaps, and what its backslashes carry on.
-PROGRAMS = r"curl|make|docker|topics|python3|spark-submit|pg_\w+|touch|promtool|export|echo|printf|git|pip|\.venv/bin/\w+|\$\w+/\w+|wid=\$\(curl"
+PROGRAMS = r"alias|curl|make|docker|topics|python3|pg_\w+|touch|promtool|export|echo|printf|git|pip|\.venv/bin/[\w-]+|\$\w+/\w+|\w+=\$\((?:curl|echo)"
 COMMAND = re.compile(rf"^    ((?:[A-Z_]+=\S+ )*(?:{PROGRAMS})(?=[ (])(?:.*\\\n)*.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Runs on until it is stopped: it has done what it is printed for as soon as it has said something.
@@ -48,7 +48,12 @@ def run_commands(page: str, server: Instance, home: Path) -> list[Answer]:
             (home / name).symlink_to(ROOT / name)
     script = script_of([command for command in commands(page) if not is_chore(command)])
     script = script.replace("http://localhost:4000", "$TOPICS").replace("localhost:4000", "$TOPICS")
-    return run(script, server.url, home, TOPICS_DATA=str(server.data))
+    return run(f"shopt -s expand_aliases\n{named()}\n{script}", server.url, home, TOPICS_DATA=str(server.data))
+
+
+def named() -> str:
+    """The line of the README that gives the command line its short name, which every page uses."""
+    return next(command for command in commands("README.md") if command.startswith("alias "))
 
 
 def script_of(commands: Iterable[str]) -> str:
@@ -57,7 +62,7 @@ def script_of(commands: Iterable[str]) -> str:
     for command in commands:
         if re.search(r"curl -N|tail (?:-\S+ )*-f", command):
             lines.append(ENDLESS.format(command=command.partition("  #")[0]))
-        elif re.match(r"curl|wid=|export", command):
+        elif re.match(r"alias|curl|\w+=\$|export", command):
             lines.append(command)
         else:
             lines.append(f"{{ {command}\n}} >> said 2>&1 < /dev/null")

@@ -15,14 +15,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from embedded.postgres import Postgres
 from tests.docs.printed import commands, snippets
 from tests.docs.process import environment, web
 from tests.instances import ROOT, Instance, free_port, until
 from tests.watch.wire import Api
-from topics_project.embedded.postgres import Postgres
 
 PAGE = "docs/guides/backup.md"
-BACKUP, RESTORE, FULL, *RECOVER = commands(PAGE)
+BACKUP, RESTORE, DUMP, UNDUMP, FULL, *RECOVER = commands(PAGE)  # tests/door/test_own_schema.py dumps
 MOVE = commands("docs/guides/upgrading.md")
 
 

@@ -12,14 +12,18 @@ KEPT = [
     b"null", b"true", b"-0", b"0.0", b"1.0E+05", b"1e-7", b"1E400", b"9007199254740993", b"1" * 3000, b'""',
     rb'"\u0000"', rb'{"\u0000":"\u0000"}', rb'"\ud83d\ude00"', '"\U0001f600"'.encode(), rb'"\/"', rb'"\u2028"',
     '"\u2028 \ufffe"'.encode(), b'{"a":1,"a":2}', b'{"":{"":[[[]]]}}', b'{"x" : [ 1 ,\t2 ]\r\n}', b"[" * 100 + b"]" * 100,
+    b"[" * 127 + b"]" * 127, b'{"a":' * 60 + b"[" * 67 + b"]" * 67 + b"}" * 60, b"[" + b'[{"[":"{"}],' * 40 + b"0]",
+    b'"' + rb'[{\\\"[' * 45 + b'"', b'["' + rb'\\",[],"\"' * 66 + b'"]',
     b'"<script>alert(1)</script>"', b'"{{ 7 * 7 }} %s %(a)s"', b'{"$seq":1,"topic":"x","error":{}}',
-    rb'{"_topics_router":{"router":"r"}}', b'"' + b"x" * 20_000 + b'"', b"[" + b"0," * 3000 + b"0]",
+    rb'{"_topics_router":{"router":"r"}}', b'"' + b"x" * 17_000 + b'"', b"[" + b"0," * 1500 + b"0]",
 ]  # fmt: skip
+# More levels than 128, with brackets in strings.
+DEEPER = [b"[" * 129 + b"]" * 129, b'{"]":' * 129 + b"1" + b"}" * 129, b'[["]"],' * 957 + b"1" + b"]" * 957]
 # What is no JSON, or what the wire refuses by its rules: half a surrogate pair, too much depth.
 REFUSED = [
     b"", b"nul", b"NaN", b"Infinity", b"01", b"+1", b".5", b"1.", b"'x'", b'"', b'"\x00"', b'"\n"', rb'"\x"', rb'"\u12"',
     b"[1,]", b"{1:2}", b'{"a"}', b"[", b"]", b'{"a":1', b'"\xff"', b'"\xed\xa0\x80"', rb'"\ud800"', rb'["\udc00\ud800"]',
-    b"[" * 100_000 + b"]" * 100_000, b"1 2",
+    b"[" * 100_000 + b"]" * 100_000, b"1 2", *DEEPER,
 ]  # fmt: skip
 SPACE = st.sampled_from([b"", b"", b"", b" ", b"\n", b"\t", b"\r\n  "])
 

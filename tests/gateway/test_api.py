@@ -193,7 +193,7 @@ def test_routers_are_made_for_each_connection_and_closed_with_it(two_servers, ga
         return log.read_text().splitlines().count(what)
 
     initialized, made, ended = noted("initialized all outer one,inner"), noted("router made"), noted("router closed")
-    assert initialized >= 1
+    assert initialized == 1, "once a generation"
     for _ in range(2):
         client = Client(gateway.port)
         for _ in range(3):
@@ -205,6 +205,30 @@ def test_routers_are_made_for_each_connection_and_closed_with_it(two_servers, ga
     closed = noted("factory closed")
     assert gateway.stop() == 0
     assert noted("factory closed") == closed + 1
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "migrate", "a file with a fault"])
+def test_a_command_closes_each_plugin_that_it_initialized(installed, tmp_path, command: str) -> None:
+    log = tmp_path / "log"
+    configuration = contract(1, 2)
+    for router in configuration["routerDefinitions"]:
+        if router["type"] == "ContractRouter":
+            router["config"]["log"] = str(log)
+    if command not in ("check", "explain", "migrate"):
+        configuration["filterDefinitions"][0] = {"name": "A", "type": "Failing"}
+        command = "check"
+    running = Running(tmp_path, configuration)
+    running.write(running.configuration)
+    arguments = {"explain": ["GET", "/v0/health"], "migrate": ["orders"]}.get(command, [])
+    run(
+        [sys.executable, str(ROOT / "manage.py"), "gateway", command, str(running.file), *arguments],
+        {**os.environ, "PYTHONPATH": str(installed)},
+    )
+    noted = log.read_text().splitlines()
+    initialized = [each for each in noted if each.startswith("initialized")]
+    assert initialized
+    assert len(initialized) == len(set(initialized)), "once a generation"
+    assert noted.count("factory closed") == len(initialized)
 
 
 @pytest.mark.parametrize("allows", [True, False])
@@ -340,6 +364,10 @@ def test_what_is_given_up_is_501_and_missing_from_the_schema(two_servers, gatewa
     paths = client.get("/v0/schema", accept="application/json").json["paths"]
     assert "/v0/topics/{topic}/diff" not in paths
     assert "/v0/topics/{topic}/records" in paths
+    streams = client.get("/v0/schema?format=asyncapi", accept="application/json").json
+    for of in (streams["channels"], streams["operations"]):
+        assert "follow_watch" not in of
+        assert "follow_topic" in of
 
 
 def test_one_way_that_refuses_an_operation_leaves_the_others(two_servers, gateways) -> None:

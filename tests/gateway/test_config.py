@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.check import shared_clusters
-from gateway.config import Configuration, Faulty, load
-from gateway.shapes import Plugins, PluginType, Tls
+from gateway.configuration import check
+from gateway.configuration.load import Configuration, Faulty, load
+from gateway.configuration.shapes import Plugins, PluginType, Tls
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,6 +33,7 @@ PLUGINS = Plugins(
         "ApiKey": PluginType(Nothing, frozenset({"route to a cluster"}), once=True),
     },
 )
+US = 'nodes: [{id: 0, url: "http://us.internal:4000"}]'
 WHOLE = """\
 clusterDefinitions:
   - name: eu
@@ -87,10 +88,9 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         "FilterDefinition",
         "RouterDefinition",
         "FilterDefinition",
-        "Cluster",
-        "Cluster",
+        "ClusterDefinition",
+        "ClusterDefinition",
     ]
-    assert found.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,11 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         ),
         ("    filters: [who]\n", "    filters: [who]\n    without: [read, read]\n", "without", "'read' is already used in line"),
         ("nodes: [{id: 0, url: \"http://us.internal:4000\"}]", "nodes: []", "nodes: []", "Expected array of length >= 1."),
+        (US, "kafka: {bootstrapServers: 'http://k:9092'}", "k:9092", "invalid address 'http://k:9092': expected HOST:PORT."),
+        (US, "kafka: {bootstrapServers: 'k:9', security: {ca: c.pem, protocol: ssl}}", "c.pem", "does not exist"),
+        (US, "kafka: {bootstrapServers: 'k:9', security: {username: me}}", "me}", "which need all three."),
+        (US, "kafka: {bootstrapServers: 'k:9'}, addKeys: true", "addKeys", "tls and addKeys are for servers"),
+        (US, "kafka: {bootstrapServers: 'k:9'}, " + US, "k:9", "expected exactly one of nodes and kafka"),
         ("virtualClusters:", "virtualCluster:", "virtualCluster:", "unknown field. Did you mean 'virtualClusters'?"),
     ],
 )  # fmt: skip
@@ -170,29 +175,6 @@ def test_a_cycle_is_told_with_its_path(tmp_path: Path) -> None:
     cycles = [line for line in report(tmp_path, text) if "cycle" in line]
     assert len(cycles) == 1
     assert "Routers form a cycle: c -> b -> c. Remove one of these routes." in cycles[0]
-
-
-def test_the_older_form_is_accepted_and_warned_of_once(tmp_path: Path) -> None:
-    text = """\
-virtualClusters:
-  - name: old
-    gateways: [{prefix: /old}]
-    targetCluster: {nodes: [{id: 0, url: "http://127.0.0.1:4000"}]}
-"""
-    found = read(tmp_path, text)
-    assert [warning.line for warning in found.warnings] == [4]
-    target = found.virtual_clusters["old"].target
-    assert target is not None
-    assert found.clusters[str(target.cluster)].nodes[0].url == "http://127.0.0.1:4000"
-    assert "found targetCluster and" not in found.warnings[0].text
-
-
-def test_routes_that_reach_one_cluster_are_found_through_nested_routers(tmp_path: Path) -> None:
-    inner = "  - {name: inner, type: UnionRouter, routes: [{name: only, id: 0, target: {cluster: eu}}]}\n"
-    text = WHOLE.replace("virtualClusters:", f"{inner}virtualClusters:").replace("{cluster: us}}", "{router: inner}}")
-    text = text.replace('  - {name: us, nodes: [{id: 0, url: "http://us.internal:4000"}]}\n', "")
-    assert shared_clusters(read(tmp_path, text).routers, "by-topic") == [("eu", "eu", "us")]
-    assert shared_clusters(read(tmp_path, WHOLE).routers, "by-topic") == []
 
 
 def test_a_change_is_seen_where_it_reaches_and_nowhere_else(tmp_path: Path) -> None:
@@ -245,6 +227,12 @@ def test_any_value_anywhere_is_served_or_reported(
         read(folder, yaml.safe_dump(document))
     except Faulty as error:
         assert error.faults
+
+
+def test_a_kafka_cluster_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "find_spec", lambda package: None)
+    (line,) = report(tmp_path, WHOLE.replace(US, "kafka: {bootstrapServers: 'k:9'}"))
+    assert line.endswith("the package confluent-kafka is not installed: run `pip install 'topics[kafka]'`.")
 
 
 def spots_of(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""docs/gateway.md: its configuration, its commands and its plugin work as printed."""
+"""docs/gateway.md and docs/gateway-plugins.md: their configuration, commands and plugin work as printed."""
 
 import hashlib
 import re
@@ -11,24 +11,25 @@ import pytest
 import trustme
 import yaml
 
-from gateway import api, plugins
+from gateway import api, plugins, testing
 from gateway.errors import (
     BeingMoved,
     NodeUnreachable,
     NotOffered,
+    NotSupported,
     RouterFailed,
     RoutesFailed,
     UnknownRoute,
     UpstreamTimeout,
 )
 from gateway.filters.authenticate import parse_keys
-from gateway.routers.splice import SpliceConfig, Splices
+from gateway.routers.splice.router import SpliceConfig, Splices
 from tests.docs.printed import commands, snippets, text_of
 from tests.gateway.running import Running, free_port
 from tests.instances import ROOT, until
 from tests.preloaded import run
 
-PAGE = "docs/gateway.md"
+PAGE, PLUGINS = "docs/gateway.md", "docs/gateway-plugins.md"
 
 
 @pytest.fixture
@@ -55,6 +56,16 @@ def test_the_configuration_and_the_commands_are_as_printed(file: Path) -> None:
     assert serve.endswith("topics gateway serve FILE --processes 2")
 
 
+def test_the_printed_kafka_cluster_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(snippets("docs/kafka.md", "yaml")[0])
+    told = typed("topics gateway check FILE", file)
+    assert "cluster big: kafka://10.0.1.1:9092,10.0.1.2:9092" in told
+    assert "claim" not in told  # the other cluster offers it
+    way = typed("topics gateway explain FILE GET /v0/topics/clicks.web", file)
+    assert "big -> cluster big, any node" in way
+
+
 def test_the_printed_line_of_a_key_is_one() -> None:
     line = next(command for command in commands(PAGE) if command.startswith("printf"))
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
@@ -77,12 +88,33 @@ def test_the_command_serves_with_two_processes(tmp_path: Path) -> None:
 
 def test_the_printed_plugins_are_what_the_api_wants() -> None:
     names: dict = {}
-    for code in snippets(PAGE, "python"):
+    for code in snippets(PLUGINS, "python"):
         exec(code, names)
     factory = names["ByHourFactory"]()
     assert plugins.config_type(factory) is names["ByHourConfig"]
     assert isinstance(names["ByHour"](None), api.Router)
     assert isinstance(names["Stamp"](), api.Filter)
+    names["test_a_request_takes_one_of_the_two_routes"]()
+
+
+def test_a_filter_is_tried_by_the_test_kit() -> None:
+    names: dict = {}
+    for code in snippets(PLUGINS, "python"):
+        if "class Stamp" in code:
+            exec(code, names)
+
+    class StampFactory(api.FilterFactory):
+        def initialize(self, context: api.FilterFactoryContext, config: api.NoConfig) -> None: ...
+
+        def create_filter(self, context, data):
+            return names["Stamp"]()
+
+        def close(self, data: None) -> None: ...
+
+    with testing.filtering(StampFactory()) as gateway:
+        assert gateway.call("GET", "/v0/topics/orders").status == 200
+        assert gateway.servers["one"].requests[0].header(b"x-stamp") == b"1"
+    assert testing.TYPE not in plugins.names("filter")
 
 
 def test_the_printed_splice_is_one() -> None:
@@ -93,8 +125,8 @@ def test_the_printed_splice_is_one() -> None:
 
 def test_every_refusal_of_the_gateway_has_its_row() -> None:
     rows = set(re.findall(r"^\| (\d{3}) \| `(\w+)` \|", text_of(PAGE), re.MULTILINE))
-    refusals = (BeingMoved, NodeUnreachable, NotOffered, RouterFailed, RoutesFailed, UnknownRoute, UpstreamTimeout)
-    assert rows == {(str(each.status), each.code) for each in refusals}
+    refusals = (BeingMoved, NodeUnreachable, NotOffered, NotSupported, RouterFailed, RoutesFailed, UnknownRoute)
+    assert rows == {(str(each.status), each.code) for each in (*refusals, UpstreamTimeout)}
 
 
 def test_every_plugin_of_ours_has_its_section() -> None:

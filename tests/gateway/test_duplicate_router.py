@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from tests.gateway.running import Client, Running, cluster, route
@@ -126,3 +129,90 @@ def test_a_copy_is_equal_after_kills_of_gateways_and_servers(gateways: Gateways,
         assert (writers.refused, writers.doubled) == ([], [])
         until(lambda: is_equal(primary, copy, name), "the copy", 60)
         assert {each["$seq"]: each["data"] for each in shown(direct(copy), name)} == writers.acked
+
+
+def restore(primary: Instance, backup: Path) -> None:
+    """Puts the primary back into the state of the backup."""
+    primary.stop()
+    shutil.rmtree(primary.data)
+    subprocess.run(["cp", "-a", backup, primary.data], check=True)
+    primary.start()
+
+
+def append_many(client: Client, name: str, first: int, count: int) -> None:
+    for begin in range(first, first + count, 1000):
+        assert client.append(name, *range(begin, min(begin + 1000, first + count))).status in (200, 201)
+
+
+def told(gateway: Running, metric: str) -> int:
+    line = f'topics_gateway_copy_{metric}{{virtual_cluster="all",router="twice",route="copy"}} '
+    text = gateway.client().get("/gateway/metrics").body.decode()
+    return int(text.partition(line)[2].partition("\n")[0] or 0)
+
+
+def test_a_primary_restored_from_a_backup_is_noticed_and_the_copy_is_kept(
+    two_servers: Servers, gateways: Gateways, direct: Direct, tmp_path: Path, name: str
+) -> None:
+    _, copy = two_servers
+    topics = name, f"{name}-2"
+    with start() as primary:
+        gateway = gateways(duplicating(primary.port, copy.port, f"{name}*"))
+
+        def append(first: int, count: int, *names: str) -> None:
+            with closing(Client(primary.port)) as client:
+                for topic in names:
+                    append_many(client, topic, first, count)
+
+        def copied() -> bool:
+            return all(is_equal(primary, copy, topic) for topic in topics)
+
+        append(0, 200, *topics)
+        until(copied, "the copies")
+        primary.stop()
+        subprocess.run(["cp", "-a", primary.data, tmp_path / "backup"], check=True)
+        primary.start()
+        append(200, 2000, *topics)
+        until(copied, "the copies to follow")
+        restore(primary, tmp_path / "backup")
+        append(10_000, 50, name)
+        until(lambda: told(gateway, "lag_records") == 450, "the lag of both topics", 30)
+        assert told(gateway, "differing_topics") == 2
+        assert "is a copy of another log" in gateway.output
+        append(10_050, 3000, name)
+        gateway.signal(signal.SIGKILL)
+        gateway.process.wait()  # type: ignore[union-attr]
+        append(10_000, 3000, topics[1])  # outgrows its copy while no gateway runs
+        gateway.start()
+        until(lambda: told(gateway, "lag_records") == 3250 + 3200, "the lag after the start", 30)
+        assert told(gateway, "differing_topics") == 2
+        for topic in topics:
+            assert [each["data"] for each in shown(direct(copy), topic)] == list(range(2200))
+            assert direct(copy).call("DELETE", f"/v0/topics/{topic}").status == 200
+        until(copied, "new copies")
+        until(lambda: told(gateway, "differing_topics") == 0 == told(gateway, "lag_records"), "the metrics", 30)
+
+
+def test_records_that_differ_in_the_middle_are_noticed(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    """Heads, numbers of records and the newest records agree."""
+    primary, copy = two_servers
+    changed, lacking = f"{name}-changed", f"{name}-lacking"
+    append_many(direct(primary), changed, 0, 1500)
+    append_many(direct(primary), lacking, 0, 5)
+    copies = {topic: shown(direct(primary), topic) for topic in (changed, lacking)}
+    copies[changed][700]["meta"] = {"other": 1}
+    del copies[lacking][1]
+    direct(primary).post(f"/v0/topics/{lacking}/delete", {"seqs": [3]})
+    for topic, records in copies.items():
+        direct(copy).call("PUT", f"/v0/topics/{topic}", {"sealed": True})
+        assert direct(copy).post(f"/v0/topics/{topic}", {"copy": True, "records": records}).status == 200
+    gateway = gateways(duplicating(primary.port, copy.port, f"{name}*"))
+    until(lambda: told(gateway, "differing_topics") == 2, "the differences", 60)
+    assert "of the compared records 1 differ, first 701" in gateway.output
+    assert "lacks records, 1 of the compared ones, first 2" in gateway.output
+    assert [each["$seq"] for each in shown(direct(copy), lacking)] == [1, 4, 5]  # the primary no longer shows record 3
+    assert len(shown(direct(copy), changed)) == 1500
+    direct(primary).append(lacking, "goes on")
+    until(lambda: shown(direct(copy), lacking)[-1]["data"] == "goes on", "the copy to follow")
+    assert told(gateway, "differing_topics") == 2

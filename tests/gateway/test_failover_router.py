@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +20,10 @@ import pytest
 from tests.docs.printed import commands
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
-from tests.instances import ROOT, Instance, free_port, start, until
+from tests.instances import ROOT, Instance, copy_migrated, free_port, start, until
 
 LEASE_MS = 1000
+QUEUE = {"records": [{"data": 1}], "config": {"type": "queue"}}
 
 
 def failover(first: int, second: int, witness_port: int, **config: Any) -> dict[str, Any]:
@@ -45,6 +50,19 @@ def witness() -> Iterator[Instance]:
         yield server
 
 
+@contextmanager
+def frozen(server: Instance) -> Iterator[None]:
+    """Every process of the server is stopped, so that connections open and nothing answers."""
+    pids = server.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def decide(witness: Instance, live: str) -> None:
     """As docs/gateway.md has it."""
     printed = next(command for command in commands("docs/gateway.md") if "topics append live" in command)
@@ -62,7 +80,7 @@ def test_a_command_makes_the_spare_live_and_back(
 ) -> None:
     first, second = two_servers
     gateway = gateways(failover(first.port, second.port, witness.port))
-    assert acked(gateway, name)
+    until(lambda: acked(gateway, name), "the first write")
     assert second.get(f"/v0/topics/{name}")[0] == 404
     decide(witness, "second")
     until(lambda: acked(gateway, name) and second.get(f"/v0/topics/{name}")[0] == 200, "the spare to be live")
@@ -83,7 +101,7 @@ def test_a_watch_does_not_continue_at_the_former_server(
     first, second = two_servers
     gateway = gateways(failover(first.port, second.port, witness.port))
     client = gateway.client()
-    client.append(name, 1)
+    until(lambda: client.append(name, 1).status == 201, "the first write")
     wid = client.post("/v0/watch", {"topics": {name: {}}}).json["wid"]
     with closing(Stream(gateway, f"/v0/watch/{wid}")) as stream:
         assert stream.records(1) == {name: [1]}
@@ -96,46 +114,167 @@ def test_a_watch_does_not_continue_at_the_former_server(
     decide(witness, "first")
 
 
-def test_no_two_servers_ack_writes_at_once(
-    two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
-) -> None:
-    """Two gateways write without a pause while an operator switches to and fro. The servers' times say who wrote when."""
-    first, second = two_servers
-    configuration = failover(first.port, second.port, witness.port, leaseMs=500)
-    both = [gateways(configuration), gateways(configuration)]
+@contextmanager
+def writing(gateways: Sequence[Running], name: str) -> Iterator[None]:
+    """Clients that write through each gateway without a pause."""
     stopping = threading.Event()
 
     def write(gateway: Running, number: int) -> None:
         client = gateway.client()
-        while not stopping.is_set():
+        while not stopping.wait(0.005):
             client.append(name, number)
-            stopping.wait(0.005)
 
-    writers = [threading.Thread(target=write, args=(gateway, number)) for number, gateway in enumerate(both)]
+    writers = [threading.Thread(target=write, args=each) for each in zip(gateways, range(9), strict=False)]
     for writer in writers:
         writer.start()
-
-    def heads() -> list[int]:
-        answers = [server.get(f"/v0/topics/{name}") for server in two_servers]
-        return [json.loads(body)["head_seq"] if status == 200 else 0 for status, body in answers]
-
     try:
-        for place, live in ((1, "second"), (0, "first"), (1, "second")):
-            decide(witness, live)
-            before = heads()[place]
-            until(lambda place=place, before=before: heads()[place] > before + 20, f"writes at {live}")
+        yield
     finally:
         stopping.set()
         for writer in writers:
             writer.join()
-    spans: list[tuple[int, int, int]] = []  # each run of writes at one server: its first and last time
-    records = [(record["$ts"], place) for place, server in enumerate(two_servers) for record in read_all(server, name)]
-    for ts, place in sorted(records):
-        if spans and spans[-1][2] == place:
-            spans[-1] = (spans[-1][0], ts, place)
-        else:
-            spans.append((ts, ts, place))
-    assert [place for *_, place in spans] == [0, 1, 0, 1]
+
+
+def wait_for_writes(server: Instance, name: str) -> None:
+    def head() -> int:
+        status, body = server.get(f"/v0/topics/{name}")
+        return int(json.loads(body)["head_seq"]) if status == 200 else 0
+
+    before = head()
+    until(lambda: head() > before + 20, "writes at the live server")
+
+
+def runs_of_writes(servers: Sequence[Instance], name: str) -> list[int]:
+    """The servers in the order of their writes. One that writes while another one does is there more than once."""
+    records = [(record["$ts"], place) for place, server in enumerate(servers) for record in read_all(server, name)]
+    return [place for place, _ in itertools.groupby(sorted(records), key=lambda record: record[1])]
+
+
+@pytest.mark.guarantee("G1")
+@pytest.mark.parametrize("leases", [(500, 500), (500, 2500), (2500, 500)])
+def test_no_two_servers_ack_writes_at_once(
+    two_servers: tuple[Instance, Instance],
+    witness: Instance,
+    gateways: Callable[..., Running],
+    name: str,
+    leases: tuple[int, int],
+) -> None:
+    """Two gateways write without a pause while an operator switches to and fro. Their leases differ, as in a rolling change."""
+    first, second = two_servers
+    both = [gateways(failover(first.port, second.port, witness.port, leaseMs=lease)) for lease in leases]
+    with writing(both, name):
+        wait_for_writes(first, name)
+        for server, live in ((second, "second"), (first, "first"), (second, "second")):
+            decide(witness, live)
+            wait_for_writes(server, name)
+    assert runs_of_writes(two_servers, name) == [0, 1, 0, 1]
+
+
+def test_a_gateway_with_a_longer_lease_than_the_decision_writes(
+    two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
+) -> None:
+    first, second = two_servers
+    for lease in (500, 4000):
+        gateway = gateways(failover(first.port, second.port, witness.port, leaseMs=lease))
+        until(lambda gateway=gateway: acked(gateway, name), f"a write with leaseMs {lease}", 30)
+
+
+def test_a_gateway_that_was_frozen_acks_nothing_of_the_former_server(
+    two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
+) -> None:
+    first, second = two_servers
+    both = [gateways(failover(first.port, second.port, witness.port, leaseMs=500)) for _ in range(2)]
+    for gateway in both:
+        until(lambda gateway=gateway: acked(gateway, name), "the first writes")
+    client = both[0].client()
+    both[0].signal(signal.SIGSTOP)
+    late = threading.Thread(target=lambda: client.append(name, "late"))
+    late.start()
+    decide(witness, "second")
+    until(lambda: acked(both[1], name) and second.get(f"/v0/topics/{name}")[0] == 200, "the spare to be live")
+    head = len(read_all(first, name))
+    both[0].signal(signal.SIGCONT)
+    late.join()
+    until(lambda: acked(both[0], name), "writes of the frozen gateway")
+    assert len(read_all(first, name)) == head
+
+
+@pytest.fixture
+def forgetting(tmp_path: Path) -> Iterator[Callable[[], Instance]]:
+    """A witness that begins with an empty folder at each call, at the same address."""
+    with ExitStack() as stack:
+        port, servers = free_port(), list[Instance]()
+
+        def again() -> Instance:
+            for server in servers:
+                server.end()
+            server = Instance(tmp_path / f"witness-{len(servers)}", port, {"WEB_WORKERS": "1", "TOPICS_PROCESSES": ""})
+            copy_migrated(server.data)
+            servers.append(server)
+            stack.callback(server.end)
+            server.start()
+            return server
+
+        yield again
+
+
+def test_a_witness_that_lost_its_decisions_gets_them_again(
+    two_servers: tuple[Instance, Instance],
+    forgetting: Callable[[], Instance],
+    gateways: Callable[..., Running],
+    name: str,
+) -> None:
+    first, second = two_servers
+    witness = forgetting()
+    configuration = failover(first.port, second.port, witness.port)
+    both = [gateways(configuration), gateways(configuration)]
+    with writing(both, name):
+        wait_for_writes(first, name)
+        decide(witness, "second")
+        wait_for_writes(second, name)
+        witness = forgetting()
+        wait_for_writes(second, name)
+        assert [each["data"]["live"] for each in read_all(witness, "live")][-1] == "second"
+        decide(witness, "first")
+        wait_for_writes(first, name)
+    assert runs_of_writes(two_servers, name) == [0, 1, 0]
+
+
+def test_a_hung_witness_does_not_hold_reads(
+    two_servers: tuple[Instance, Instance], gateways: Callable[..., Running], name: str
+) -> None:
+    with start() as witness:
+        gateway = gateways(failover(*(each.port for each in two_servers), witness.port))
+        until(lambda: acked(gateway, name), "the first write")
+        with frozen(witness):
+            until(lambda: gateway.client().append(name, 1).status == 503, "writes to stop")
+            client = gateway.client()
+            client.connection.timeout = 5  # seconds for each read: a look at the witness takes as long as it hangs
+            assert {client.get(f"/v0/topics/{name}").status for _ in range(20)} == {200}
+        until(lambda: acked(gateway, name), "writes to continue")
+
+
+def test_streams_that_change_their_topic_end_with_the_lease(
+    two_servers: tuple[Instance, Instance], gateways: Callable[..., Running], name: str
+) -> None:
+    """Without a lease the other server may be live, and give its workers the same jobs."""
+    with start() as witness:
+        gateway = gateways(failover(*(each.port for each in two_servers), witness.port))
+        client = gateway.client()
+        until(lambda: client.post(f"/v0/topics/{name}", QUEUE).status == 201, "the first write")
+        assert client.append(f"{name}-log", 1).status == 201
+        group, jobs = f"/v0/topics/{name}-log/groups/g/stream?member=m", f"/v0/topics/{name}/work?node=w"
+        with (
+            closing(Stream(gateway, f"/v0/topics/{name}-log/events?from_seq=0")) as reader,
+            closing(Stream(gateway, group)) as member,
+            closing(Stream(gateway, jobs)) as worker,
+        ):
+            with frozen(witness):
+                for stream in (member, worker):
+                    assert stream.event("error")["code"] == "shutting_down"
+            assert reader.event("message")["data"] == 1
+            until(lambda: acked(gateway, f"{name}-log"), "writes to continue")
+            assert reader.event("message")["data"] == 1  # its stream has stayed
 
 
 def read_all(server: Instance, name: str) -> list[dict[str, Any]]:
@@ -155,10 +294,24 @@ def test_a_dead_server_is_replaced(
     _, second = two_servers
     with start() as dying:
         gateway = gateways(failover(dying.port, second.port, witness.port, switch="health", afterMs=300))
-        assert acked(gateway, name)
+        until(lambda: acked(gateway, name), "the first write")
         dying.kill()
         until(lambda: acked(gateway, name), "the spare to take over")
     assert second.get(f"/v0/topics/{name}")[0] == 200
+    assert "The route 'second' is now live" in gateway.output
+
+
+def test_a_server_that_hangs_is_replaced(
+    two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
+) -> None:
+    """The lease ends before `answerMs`, and before the server's first failure is known."""
+    _, second = two_servers
+    with start() as hanging:
+        gateway = gateways(failover(hanging.port, second.port, witness.port, switch="health", afterMs=1000))
+        until(lambda: acked(gateway, name), "the first write")
+        with frozen(hanging):
+            until(lambda: acked(gateway, name), "the spare to take over")
+            assert second.get(f"/v0/topics/{name}")[0] == 200
     assert "The route 'second' is now live" in gateway.output
 
 
@@ -166,6 +319,7 @@ def test_a_server_that_fails_once_is_not_replaced_by_command_routers(
     two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
 ) -> None:
     gateway = gateways(failover(free_port(), two_servers[1].port, witness.port, afterMs=100))
+    until(lambda: gateway.client().append(name, 1).code == "node_unreachable", "the lease")
     began = time.monotonic()
     while time.monotonic() < began + 1:
         refused = gateway.client().append(name, 1)
@@ -179,7 +333,7 @@ def test_without_the_witness_writes_stop_and_reads_go_on(
     first, second = two_servers
     with start() as dying:
         gateway = gateways(failover(first.port, second.port, dying.port))
-        assert acked(gateway, name)
+        until(lambda: acked(gateway, name), "the first write")
         dying.kill()
         until(lambda: gateway.client().append(name, 1).status == 503, "writes to stop")
     refused = gateway.client().append(name, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,15 +16,17 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from base.errors import Forbidden, Throttled, TopicsError, Unauthorized
+from base.errors import Forbidden, InvalidRequest, Throttled, TopicsError, Unauthorized
 from gateway.api import ANONYMOUS, PluginConfigError, Request, Response, Subject
 from gateway.errors import NotOffered
+from gateway.filters.api_key import ApiKeyFactory
 from gateway.filters.audit import AuditFactory
 from gateway.filters.authenticate import AuthenticateFactory
 from gateway.filters.deny import DenyFactory
 from gateway.filters.node import NodeFactory
 from gateway.filters.prefix import PrefixFactory
 from gateway.filters.rate_limit import Buckets, RateLimitFactory
+from http1 import Request as HttpRequest
 from tests.instances import until
 
 
@@ -42,6 +43,7 @@ class Context:
     filter_name: str = "f"
     route: str | None = None
     request: Request = field(default_factory=lambda: Request("GET", "/v0/topics"))
+    kept: Any = None
 
     def file(self, path: str) -> Path:
         return self.folder / path
@@ -93,6 +95,27 @@ def test_a_key_gives_its_subject_and_goes_no_further(context: Context) -> None:
     assert found.headers == [(b"accept", b"*/*")]
     found = passed(it, context, Request("GET", "/v0/watch/w", "a=1&token=other"))
     assert (context.authenticated_subject.name, found.query) == ("audit", "a=1")
+
+
+@pytest.mark.parametrize(
+    "query", ["%74oken=other", "token=secret&a=%20b&%74%6f%6B%65n=ot%68er", "to%6ben=other&token="]
+)
+def test_a_token_is_read_as_the_server_reads_it(context: Context, query: str) -> None:
+    it = with_keys(context, f"billing {digest('secret')}\naudit {digest('other')}\n")
+    found = passed(it, context, Request("GET", "/v0/watch/w", query))
+    assert (context.authenticated_subject.name, found.query) == ("audit", "a=%20b" if "a=" in query else "")
+    (context.folder / "upstream").write_text("ours")
+    found = passed(made(ApiKeyFactory(), context, keyFile="upstream"), context, Request("GET", "/v0/watch/w", query))
+    assert found.query == ("a=%20b" if "a=" in query else "")
+    assert found.header(b"authorization") == b"Bearer ours"
+
+
+def test_a_repeated_header_is_read_as_the_server_reads_it(context: Context) -> None:
+    it = with_keys(context, f"billing {digest('secret')}\naudit {digest('other')}\n")
+    found = passed(it, context, Request("GET", "/v0/topics", headers=[*bearer("secret"), *bearer("other")]))
+    assert (context.authenticated_subject.name, found.header(b"authorization")) == ("audit", None)
+    server = HttpRequest("GET", b"/", [*bearer("secret"), *bearer("other")], None)  # type: ignore[arg-type]
+    assert server.header(b"authorization") == b"Bearer other"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +198,7 @@ def token(key: Any, kid: str = "k1", algorithm: str = "ES256", **claims: Any) ->
     whole = {
         name: now + value if isinstance(value, timedelta) else value
         for name, value in whole.items()
-        if value is not None
+        if value is not None or name == "groups"
     }
     return jwt.encode(whole, key, algorithm=algorithm, headers={"kid": kid})
 
@@ -184,6 +207,14 @@ def test_a_token_of_the_issuer_gives_its_subject(context: Context) -> None:
     it, key = tokens(context, rolesClaim="groups")
     passed(it, context, Request("GET", "/v0/topics", headers=bearer(token(key))))
     assert context.authenticated_subject == Subject("billing", ("reader", "ops"))
+
+
+def test_a_token_without_roles_gives_none(context: Context) -> None:
+    it, key = tokens(context, rolesClaim="groups")
+    passed(it, context, Request("GET", "/v0/topics", headers=bearer(token(key, groups=None))))
+    assert context.authenticated_subject == Subject("billing")
+    with pytest.raises(Unauthorized, match="groups is neither"):
+        passed(it, context, Request("GET", "/v0/topics", headers=bearer(token(key, groups=7))))
 
 
 @pytest.mark.parametrize(
@@ -249,6 +280,13 @@ def test_a_prefix_renames_topics(context: Context) -> None:
 def test_a_prefix_that_no_name_can_have_refuses_to_start(context: Context, prefix: str) -> None:
     with pytest.raises(PluginConfigError, match="expected the start of a topic's name"):
         made(PrefixFactory(), context, prefix=prefix)
+
+
+@pytest.mark.parametrize("name", [".x", "-", "a b", "%C3%A9", "a" * 253])
+def test_a_name_that_the_server_would_refuse_is_refused_before_the_prefix(context: Context, name: str) -> None:
+    with pytest.raises(InvalidRequest, match="expected"):
+        passed(made(PrefixFactory(), context, prefix="eu."), context, Request("PUT", f"/v0/topics/{name}"))
+    passed(made(PrefixFactory(), context, prefix="eu."), context, Request("PUT", f"/v0/topics/{'a' * 252}"))
 
 
 def test_a_node_is_set_where_the_client_says_none(context: Context) -> None:
@@ -328,7 +366,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
 
 
-def test_who_asks_too_often_is_429_with_a_time(context: Context) -> None:
+def test_a_request_too_many_is_429_with_a_time(context: Context) -> None:
     it = made(RateLimitFactory(), context, requestsPerSecond=0.1, burst=1)
     context.authenticated_subject = Subject("billing")
     request = Request("GET", "/v0/topics")
@@ -361,7 +399,7 @@ def test_every_write_is_a_line(context: Context, tmp_path: Path) -> None:
     (tmp_path / "audit.log").rename(tmp_path / "audit.log.1")
     ask("POST", "/v0/topics/orders", 201)
     assert len((tmp_path / "audit.log").read_text().splitlines()) == 1
-    logging.getLogger("gateway.audit").handlers.clear()
+    factory.close((it.log, it.config))
 
 
 def test_an_audit_that_cannot_be_written_refuses_to_start(context: Context) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ids import Foreign, Seal, Unwrapped, from_virtual, to_virtual
+from gateway.rewrite.ids import Foreign, Seal, Unwrapped, from_virtual, to_virtual
 
 LEVELS = st.lists(st.integers(1, 50).flatmap(lambda s: st.tuples(st.just(s), st.integers(0, s - 1))), max_size=4)
 

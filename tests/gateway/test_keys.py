@@ -1,13 +1,18 @@
 """The idempotency key that the gateway gives to an append that has none, and a cluster that wants none (`addKeys: false`)."""
 
+import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+from http1 import Response
 from tests.gateway.running import by_topic, cluster
+from tests.http1.served import Served
+from tests.instances import until
 
 
 def configuration(eu: int, *others: int, **more: bool) -> dict:
@@ -75,3 +80,40 @@ def test_only_an_append_under_a_key_is_sent_again(gateways, adds_keys: bool, own
         appends = here + there
         assert len(appends) > 1 if again else len(appends) == 1
         assert all((b"idempotency-key: gateway-" in each) == adds_keys for each in appends)
+
+
+@pytest.mark.parametrize("by", ["itself", "SIGHUP"])
+def test_an_upstreams_key_is_replaced_while_the_gateway_runs(gateways, tmp_path: Path, by: str) -> None:
+    upstream = Served(lambda request: Response(200, [], request.header(b"authorization") or b""))
+    key = tmp_path / "key"
+    key.write_text("first")
+    made = configuration(upstream.listen())
+    made["filterDefinitions"] = [{"name": "key", "type": "ApiKey", "config": {"keyFile": str(key)}}]
+    made["routerDefinitions"][0]["routes"][0]["filters"] = ["key"]
+    try:
+        gateway = gateways(made)
+        client = gateway.client()
+        assert client.get("/v0/topics/x").body == b"Bearer first"
+        key.write_text("second")
+        if by == "SIGHUP":
+            gateway.signal(signal.SIGHUP)
+        until(lambda: client.get("/v0/topics/x").body == b"Bearer second", "the new key")
+        key.write_text("")
+        until(lambda: "keeps its last version" in gateway.output or not client.get("/v0/topics/x").body, "the warning")
+        assert client.get("/v0/topics/x").body == b"Bearer second"
+    finally:
+        upstream.stop()
+
+
+def test_the_gateways_own_key_is_replaced_while_it_runs(two_servers, gateways, tmp_path: Path, name: str) -> None:
+    """A cursor that another gateway signed with the new key is valid on a connection from before the change."""
+    key = tmp_path / "key"
+    key.write_text("a" * 32)
+    made = by_topic(two_servers[1].port, two_servers[0].port)
+    gateway = gateways(made, GATEWAY_KEY_FILE=str(key))
+    client = gateway.client()
+    client.append(name, 1)
+    key.write_text("b" * 32 + " " + "a" * 32)
+    other = gateways(made, GATEWAY_KEY="b" * 32).client()
+    url = other.post("/v0/watch", {"topics": {name: {}}}).json["stream_url"]
+    until(lambda: client.call("HEAD", url).status != 404, "the new key")

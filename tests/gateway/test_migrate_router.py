@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
+from tests.groups.member import session_of
 from tests.instances import ROOT, Instance, start, until
 from tests.preloaded import run
 
@@ -105,6 +107,7 @@ class Writers:
         until(lambda: len(self.acked) >= number, f"{number} acknowledged appends")
 
 
+@pytest.mark.guarantee("G2")
 def test_a_topic_moves_under_writers_readers_and_watchers(
     two_servers: Servers, gateways: Gateways, streams: Streams, direct: Direct, name: str
 ) -> None:
@@ -172,6 +175,34 @@ def test_a_watch_goes_on_at_its_last_id_on_the_other_server(
     assert streams(gateway, f"/v0/watch/{unseen}").records(5)[name] == [6, 7, 8, 9, "new"]
 
 
+@pytest.mark.guarantee("G2")
+def test_a_stream_of_a_gateway_that_has_not_seen_the_move_goes_on_at_the_other_server(
+    two_servers: Servers, gateways: Gateways, streams: Streams, name: str
+) -> None:
+    """Its last id is above the head of the source, so the source would begin the stream again."""
+    old, new = two_servers
+    configuration = migrating(old.port, new.port, *(f"{name}-{number}" for number in range(100)), name)
+    first, late = gateways(configuration), gateways(configuration)
+    client = first.client()
+    client.append(name, 1, 2)
+    assert migrate(first, name).returncode == 0
+    until(lambda: client.append(name, 3).status == 200, "an append at the new server")
+    late.kill()
+    late.start(ready=False)  # it looks at one topic after the other
+
+    def begun() -> Stream | None:
+        try:
+            return streams(late, f"/v0/topics/{name}/events", f"last-event-id: {name}:3")
+        except (OSError, EOFError):
+            return None
+
+    stream = until(begun, "the gateway to start", tick=0.001)
+    assert client.append(name, "next").status == 200
+    told = stream.event("message", "stream-reset")
+    assert (told.get("$seq"), told.get("data")) == (4, "next")
+
+
+@pytest.mark.guarantee("G2")
 @pytest.mark.parametrize("seed", range(2))
 def test_a_move_goes_on_after_kills(
     two_servers: Servers, gateways: Gateways, direct: Direct, name: str, seed: int
@@ -197,6 +228,47 @@ def test_a_move_goes_on_after_kills(
     records = shown(direct(new), name)
     assert [each["$seq"] for each in records] == list(range(1, 10_001 + len(writers.acked)))
     assert {each["$seq"]: each["data"] for each in records[10_000:]} == writers.acked
+
+
+def test_configurations_change_one_gateway_after_the_other_during_a_move(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    """The command is killed twice meanwhile. Before the move, one gateway has a configuration without it."""
+    old, new = two_servers
+    both = [gateways(migrating(old.port, new.port, name)), gateways(migrating(old.port, new.port))]
+    stopping = threading.Event()
+
+    def change() -> None:
+        for turn in count():
+            gateway = both[turn % 2]
+            gateway.write(migrating(old.port, new.port, name, f"{name}-{turn}"))
+            gateway.signal(signal.SIGHUP)
+            if stopping.wait(0.3):
+                return
+
+    both[0].client().append(name, "first")
+    with Writers(both, name) as writers:
+        writers.wait_for(50)
+        both[1].write(migrating(old.port, new.port, name))
+        both[1].signal(signal.SIGHUP)
+        until(lambda: both[1].client().get(f"/v0/topics/{name}/groups").status == 501, "the configuration")
+        changing = threading.Thread(target=change)
+        changing.start()
+        try:
+            for seconds in (0.6, 1.0):
+                killed = subprocess.Popen(command(both[0], name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(seconds)
+                killed.kill()
+                killed.wait()
+            done = migrate(both[0], name)
+            assert done.returncode == 0, done.stderr
+            writers.wait_for(len(writers.acked) + 100)
+        finally:
+            stopping.set()
+            changing.join()
+    assert (writers.refused, writers.doubled) == ([], [])
+    writers.acked[1] = "first"
+    assert {each["$seq"]: each["data"] for each in shown(direct(new), name)} == writers.acked
 
 
 def test_a_gateway_ends_a_move_whose_command_died(
@@ -353,3 +425,166 @@ def test_servers_that_are_killed_lose_nothing_of_a_move(gateways: Gateways, dire
         assert {seq: number for seq, number in acked.items() if records.get(seq) != number} == {}
         assert len(set(records.values())) == len(records)
         assert json.loads(new.get(f"/v0/topics/{name}")[1])["count"] == len(records)
+
+
+@pytest.mark.guarantee("G2")
+@pytest.mark.parametrize("records", [60, 150])
+def test_a_copy_of_another_log_is_refused(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str, records: int
+) -> None:
+    """The topic was deleted and made again behind the copy, with a head below the copy's head or above it."""
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, *range(100))
+    mirror = subprocess.Popen(command(gateway, name, "--mirror"), stdout=subprocess.DEVNULL)
+    until(lambda: '"head_seq":100' in new.get(f"/v0/topics/{name}")[1], "the copy")
+    mirror.kill()
+    mirror.wait()
+    assert direct(old).call("DELETE", f"/v0/topics/{name}?keep_head=false").status == 200
+    client.append(name, *range(records))  # the same data at the same seqs, at another time
+    for options in ((), ("--mirror",)):
+        refused = migrate(gateway, name, *options)
+        assert refused.returncode == 1
+        assert "is a copy of another log" in refused.stderr
+        assert "--back" in refused.stderr
+    assert [each["data"] for each in shown(client, name)] == list(range(records))
+    assert client.append(name, "more").status == 200
+    assert migrate(gateway, name, "--back").returncode == 0
+    assert migrate(gateway, name).returncode == 0
+    assert [each["data"] for each in shown(direct(new), name)] == [*range(records), "more"]
+
+
+def test_a_gateway_does_not_finish_a_move_to_a_copy_of_another_log(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client, source, dest = gateway.client(), direct(old), direct(new)
+    client.append(name, 1, 2)
+    assert dest.call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 201
+    assert dest.post(f"/v0/topics/{name}", {"copy": True, "records": [{"$seq": 2, "$ts": 1, "data": 2}]}).status == 200
+    assert source.call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 200
+    until(lambda: "is a copy of another log" in gateway.output, "the gateway's refusal", 60)
+    assert dest.get(f"/v0/topics/{name}").json["config"]["sealed"] is True
+    assert migrate(gateway, name, "--back").returncode == 0
+    assert client.append(name, 3).status == 200
+
+
+def test_a_copy_whose_last_records_the_source_deleted_is_the_same_log(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    """Also with times that fell at the source: a copy gives such records the time of the record before."""
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, *range(10))
+    records = client.post(f"/v0/topics/{name}/diff", {}).json["records"]
+    records[-1] |= {"$ts": records[-1]["$ts"] + 1}
+    assert direct(new).call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 201
+    assert direct(new).post(f"/v0/topics/{name}", {"copy": True, "records": records}).status == 200
+    client.post(f"/v0/topics/{name}/delete", {"seqs": [9]})
+    moved = migrate(gateway, name)
+    assert moved.returncode == 0, moved.stderr
+    assert [each["data"] for each in shown(direct(new), name)] == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+
+
+def test_a_key_for_each_record_is_known_after_the_move(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    before = {"records": [{"data": "P1"}, {"data": "P2"}], "idempotency_keys": ["p-1", "p-2"]}
+    after = {"records": [{"data": "P2"}, {"data": "P3"}], "idempotency_keys": ["p-2", "p-3"]}
+    client.post(f"/v0/topics/{name}", before)
+    client.append(name, "whole", idempotency_key="the-whole-append-1")
+    assert migrate(gateway, name).returncode == 0
+    answer = until(
+        lambda: each if (each := client.post(f"/v0/topics/{name}", after)).status == 200 else None, "the append"
+    )
+    assert (answer.json["seqs"], answer.json["deduplicated"]) == ([2, 4], [0])
+    assert client.append(name, "whole", idempotency_key="the-whole-append-1").json["deduped"] is True
+    assert client.get(f"/v0/topics/{name}/appends?key_prefix=the-whole-append").json["last"]["first_seq"] == 3
+    assert [each["data"] for each in shown(direct(new), name)] == ["P1", "P2", "whole", "P3"]
+
+
+@pytest.mark.guarantee("G2")
+def test_groups_schedules_and_leases_move(
+    two_servers: Servers, gateways: Gateways, direct: Direct, streams: Streams, name: str
+) -> None:
+    old, new = two_servers
+    jobs, letters = f"{name}-jobs", f"{name}-letters"
+    gateway = gateways(migrating(old.port, new.port, name, jobs, letters))
+    client, source, dest = gateway.client(), direct(old), direct(new)
+    client.append(name, *range(20))
+    session = session_of(old.port, name, "g")
+    owned = source.get(f"/v0/topics/{name}/groups/g").json["shares"]
+    shares = [{"share": each["share"], "generation": each["generation"], "seq": 20} for each in owned if each["member"]]
+    committed = source.post(f"/v0/topics/{name}/groups/g/commit", {"session": session, "shares": shares})
+    assert committed.status == 200, committed.body
+    client.append(letters, "letter")
+    client.call("PUT", f"/v0/topics/{jobs}", {"type": "queue", "dead_letter": letters})
+    client.append(jobs, "held", "delayed", "ready")
+    held = client.post(f"/v0/topics/{jobs}/claim", {"node": "w", "max": 2, "lease_ms": 600_000}).json["claimed"]
+    assert client.post(f"/v0/topics/{jobs}/nack", {"node": "w", "seqs": [2], "delay_ms": 600_000}).status == 200
+    assert source.call("PUT", f"/v0/topics/{jobs}/schedules/s", {"not_before": 2**42, "data": 1}).status == 201
+    refused = migrate(gateway, jobs)
+    assert f"its dead letter topic '{letters}' is not on the route 'new'" in refused.stderr
+    assert source.get(f"/v0/topics/{jobs}").json["config"]["sealed"] is False
+    working = streams(gateway, f"/v0/topics/{jobs}/work?node=v")
+    assert working.event("job")["data"] == "ready"
+    for topic in (letters, name, jobs):
+        moved = migrate(gateway, topic)
+        assert moved.returncode == 0, moved.stderr
+        if topic == letters:
+            until(lambda: client.append(letters, "later").status == 200, "an append at the new server")
+            elsewhere = client.call("PUT", f"/v0/topics/{name}-other", {"type": "queue", "dead_letter": letters})
+            assert (elsewhere.status, elsewhere.code) == (400, "invalid_request")
+    assert working.event("error")["code"] == "shutting_down"
+    group = dest.get(f"/v0/topics/{name}/groups/g").json
+    assert {each["seq"] for each in group["shares"]} == {20}
+    assert dest.get(f"/v0/topics/{jobs}/schedules/s").json["next_ts"] == 2**42
+    assert source.get(f"/v0/topics/{jobs}/schedules").json["schedules"] == []
+    assert client.post(f"/v0/topics/{jobs}/claim", {"node": "x", "max": 10}).json["claimed"] == []
+    acked = {"node": "w", "seqs": [1], "lease_ids": [held[0]["lease_id"]]}
+    assert client.post(f"/v0/topics/{jobs}/ack", acked).json["acked"] == 1
+    counts = dest.get(f"/v0/topics/{jobs}").json["queue"]
+    assert (counts["in_flight"], counts["delayed"], counts["ready"]) == (1, 1, 0)
+
+
+def test_workers_wait_while_the_last_jobs_are_copied(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    """The command is killed while both queues are sealed, and a gateway finishes the move."""
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.call("PUT", f"/v0/topics/{name}", {"type": "queue"})
+    client.append(name, 1, 2)
+    config = client.get(f"/v0/topics/{name}").json["config"]
+    assert direct(new).call("PUT", f"/v0/topics/{name}", {**config, "sealed": True}).status == 201
+    assert direct(old).call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 200
+    answer = client.post(f"/v0/topics/{name}/claim", {"node": "w", "max": 2})
+    while answer.status == 503:  # a loaded machine
+        answer = client.post(f"/v0/topics/{name}/claim", {"node": "w", "max": 2})
+    assert [each["data"] for each in answer.json["claimed"]] == [1, 2]
+
+
+def test_a_topic_with_a_reader_of_its_server_does_not_move(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    topic = f"bus:{name.replace('-', '_')[:20]}"
+    gateway = gateways(migrating(old.port, new.port, topic))
+    source = direct(old)
+    assert source.append(topic, 1).status == 201
+    with old.connect() as connection:
+        connection.execute(
+            "INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)"
+            " SELECT id, 'subscription', 'shop', 0, 0, 0 FROM topics_topic WHERE name = %s",
+            [topic],
+        )
+    refused = migrate(gateway, topic)
+    assert (refused.returncode, "the subscription 'shop' of the server reads" in refused.stderr) == (1, True)
+    assert new.get(f"/v0/topics/{topic}")[0] == 404

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from base.errors import InvalidRequest
 from gateway.api import Operation, Request, Response
-from gateway.frames import ChangedIds
-from gateway.names import Renaming, prefixed_at_client, prefixed_at_server, renamed_request, renamed_response
+from gateway.rewrite.frames import ChangedIds
+from gateway.rewrite.names import Renaming, prefixed_at_client, prefixed_at_server, renamed_request, renamed_response
 
 PREFIX, UNION = prefixed_at_server("eu."), prefixed_at_client("eu.")
 JSON = [(b"content-type", b"application/json")]
@@ -55,7 +55,6 @@ def test_names_in_paths_are_renamed() -> None:
 
 def test_names_in_queries_are_renamed() -> None:
     assert sent("GET", "/v0/routers", "source=orders").query == "source=eu.orders"
-    assert sent("GET", "/v0/topics/orders/events", "lastEventId=orders:7").query == "lastEventId=eu.orders%3A7"
     assert sent("GET", "/v0/topics/orders/records", "from_seq=3").query == "from_seq=3"
 
 
@@ -125,6 +124,30 @@ def test_stamps_of_exactly_once_routers_are_renamed(renaming: Renaming) -> None:
     found = json.loads(answered(Request("GET", "/v0/topics/eu.orders"), body, renaming=renaming))["records"][0]
     expected = STAMP | {"router": shown("eu.r"), "source": shown("eu.a"), "key": f"{shown('eu.r')}/1/4"}
     assert found == {"$seq": 4, "data": {"_topics_router": 1}, "meta": {"own": 1, "_topics_router": expected}}
+
+
+def test_the_origins_of_letters_and_of_mirrored_records_are_renamed() -> None:
+    origin = {"topic": "eu.a", "site": "eu.site", "seq": 1, "ts": 2}
+    body = {
+        "topic": "eu.a",
+        "claimed": [{"meta": {"$dead_letter_from": "eu.jobs", "_topics_mirror": origin, "x": "eu.a"}}],
+    }
+    found = json.loads(answered(Request("POST", "/v0/topics/a/claim"), body))["claimed"][0]["meta"]
+    assert found == {"$dead_letter_from": "jobs", "_topics_mirror": origin | {"topic": "a"}, "x": "eu.a"}
+    handover = {"here": "a", "source": "b", "records": [{"meta": {"_topics_mirror": origin | {"topic": "a"}}}]}
+    sent_on = json.loads(sent("POST", "/v0/topics/a/mirror", body=handover)._body)
+    assert sent_on == handover | {"records": [{"meta": {"_topics_mirror": origin}}]}
+
+
+def test_the_answer_of_a_redrive_has_the_names_of_the_client() -> None:
+    left = {"queue": "eu.full", "code": "topic_full", "message": "topic 'eu.full' is full", "seqs": [1]}
+    body = {"topic": "eu.dead", "queues": {"eu.jobs": 2}, "skipped": [left, left | {"queue": None}]}
+    found = json.loads(answered(Request("POST", "/v0/topics/dead/redrive"), body))
+    assert found == {
+        "topic": "dead",
+        "queues": {"jobs": 2},
+        "skipped": [left | {"queue": "full", "message": "topic 'full' is full"}, left | {"queue": None}],
+    }
 
 
 def test_errors_name_what_the_client_asked_for() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -24,7 +24,7 @@ SHAPES = (
     ((0, 2), (2, 4), (1, 0)),
     ((2, 3), (0, 1), (4, 0)),
 )
-MOST_EXAMPLES = examples(7)
+MOST_EXAMPLES = examples(4)
 
 
 @dataclass
@@ -138,12 +138,11 @@ def fresh(place: Running, two_servers) -> Iterator[Callable[..., tuple[str, Mode
         each.close()
 
 
+@pytest.mark.guarantee("G3")
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # it would stand in the place of a failure
 @settings(
     max_examples=MOST_EXAMPLES,
     phases=[Phase.explicit, Phase.generate],  # each example takes a topic that was prepared
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     shape=st.integers(0, len(SHAPES) - 1),

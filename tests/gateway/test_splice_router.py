@@ -449,6 +449,13 @@ def listed(client: Client, query: str) -> Iterator[Any]:
 def test_what_cannot_be_offered_says_so(client, name: str) -> None:
     refused = client.call("PUT", f"/v0/routers/{name}", {"source": name, "dest": f"{name}-copy"})
     assert (refused.status, refused.code) == (501, "not_offered")
+    letters = {"type": "queue", "dead_letter": name}
+    for refused in (
+        client.call("PUT", f"/v0/topics/{name}-jobs", letters),
+        client.append(f"{name}-jobs", 1, config=letters),
+        client.post(f"/v0/topics/{name}-letters/redrive", {"queue": name}),
+    ):
+        assert (refused.status, refused.code) == (501, "not_offered"), refused.body
     assert client.get("/v0/metrics").code == "not_offered"
     made = client.call("PUT", f"/v0/routers/{name}", {"source": f"{name}-a", "dest": f"{name}-b"})
     assert made.status == 201

@@ -1,13 +1,20 @@
 """Connections whose bytes pass unparsed: framing, failures, and answers of the gateway itself."""
 
+import asyncio
 import contextlib
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gateway.configuration.keys import random_seal
+from gateway.server import Gateway
+from http1 import Limits
 from tests.gateway.running import Running, static
 from tests.instances import free_port, until
 
@@ -94,14 +101,22 @@ def test_another_host_is_not_served_on_a_connection_that_was(gateway) -> None:
         assert statuses(read(opened, 2)) == [200, 404]
 
 
-def test_an_unknown_method_is_405_alone_and_behind_another_request(gateway) -> None:
+def test_an_unknown_method_is_501_and_ends_the_connection(gateway) -> None:
     strange = b"BREW /v0/topics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
-    for sent, wanted in ((strange, [405]), (GET + strange + GET, [200, 405, 200])):
+    for sent, wanted in ((strange, [501]), (GET + strange + GET, [200, 501])):
         with gateway.connect() as opened:
             opened.sendall(sent)
             got = read(opened, len(wanted))
         assert statuses(got) == wanted
-        assert b"allow: GET, HEAD, OPTIONS\r\n" in got
+        assert b"connection: close\r\n" in got
+
+
+def test_options_of_the_server_name_the_methods(gateway) -> None:
+    with gateway.connect() as opened:
+        opened.sendall(b"OPTIONS * HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" + GET)
+        got = read(opened, 2)
+    assert statuses(got) == [204, 200]
+    assert b"allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n" in got
 
 
 @pytest.mark.parametrize(
@@ -244,3 +259,227 @@ def test_a_request_on_a_kept_connection_that_had_ended_is_sent_again_if_it_is_sa
         client = gateways(static(port)).client()
         assert [client.get(f"/v0/topics/{number}").status for number in range(3)] == [200] * 3
     assert len(heads) == 4
+
+
+def test_a_repeat_sends_its_own_request_alone(gateways, name: str) -> None:
+    """The second request of the packet is for another virtual cluster, whose filter refuses it."""
+    heads: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            heads.append(asked(connection))
+            if len(heads) == 2:
+                return  # the kept connection ends without an answer
+            connection.sendall(OK)
+
+    with raw_upstream(talk) as port:
+        configuration = static(port)
+        configuration["filterDefinitions"] = [
+            {"name": "closed", "type": "Deny", "config": {"rules": [{"operations": ["writes"]}]}}
+        ]
+        configuration["virtualClusters"].append(
+            {
+                "name": "closed",
+                "gateways": [{"host": "closed"}],
+                "filters": ["closed"],
+                "target": {"router": "as-it-is"},
+            }
+        )
+        gateway = gateways(configuration)
+        with gateway.connect() as opened:
+            opened.sendall(GET)
+            assert statuses(read(opened, 1)) == [200]
+            delete = f"DELETE /v0/topics/{name} HTTP/1.1\r\nhost: closed\r\nauthorization: Bearer x\r\n\r\n".encode()
+            opened.sendall(GET + delete)
+            assert statuses(read(opened, 2)) == [200, 403]
+    assert heads == [GET[:-2] + b"x-forwarded-for: 127.0.0.1\r\nx-forwarded-proto: http\r\n\r\n"] * 3
+
+
+def test_pipelined_appends_keep_their_order_behind_a_filter(two_servers, gateways, name: str) -> None:
+    configuration = static(two_servers[0].port)
+    configuration["filterDefinitions"] = [{"name": "audit", "type": "Audit"}]
+    configuration["virtualClusters"][0]["filters"] = ["audit"]
+    bodies = [b'{"records":[{"data":%d}]}' % number for number in range(60)]
+    head = f"POST /v0/topics/{name} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n".encode()
+    gateway = gateways(configuration)
+    with gateway.connect() as opened:
+        opened.sendall(b"".join(head + b"content-length: %d\r\n\r\n" % len(body) + body for body in bodies))
+        answers = statuses(read(opened, len(bodies)))
+    assert [status // 100 for status in answers] == [2] * len(bodies)
+    records = gateway.client().post(f"/v0/topics/{name}/diff", {}).json["records"]
+    assert [each["data"] for each in records] == list(range(len(bodies)))
+
+
+# -- Slow clients, and the ends of answers -----------------------------------------------------------------------------
+
+
+def body_of(connection: socket.socket, size: int) -> None:
+    while size:
+        size -= len(connection.recv(min(size, 65536)) or b"x" * size)
+
+
+def breaker(gateway: Running) -> str:
+    pages = gateway.client().get("/gateway/metrics").body.decode()
+    return "\n".join(line for line in pages.splitlines() if "failures_total" in line and not line.startswith("#"))
+
+
+def test_the_limit_of_an_answer_begins_when_the_request_was_sent(gateways) -> None:
+    size = 40_000
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            body_of(connection, size - len(asked(connection).partition(b"\r\n\r\n")[2]))
+            connection.sendall(OK)
+
+    post = b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % size
+    with raw_upstream(talk) as port:
+        gateway = gateways(static(port, timeouts={"answerMs": 1000}))
+        with gateway.connect() as opened:
+            opened.sendall(post)
+            for _ in range(40):  # for four times the limit
+                opened.sendall(b"x" * (size // 40))
+                time.sleep(0.1)
+            assert statuses(read(opened, 1)) == [200]
+        assert breaker(gateway) == ""
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """`embedded(configuration, limits)` serves a gateway with other limits, in a thread of this process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    begun: list[Gateway] = []
+    runnings: list[Running] = []
+
+    def call(awaitable: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(awaitable, loop).result(30)
+
+    def begin(configuration: dict[str, Any], limits: Limits) -> Running:
+        running = Running(tmp_path, configuration)
+        running.write(configuration)
+
+        async def serve() -> int:
+            begun.append(Gateway(running.file, random_seal(), limits))
+            begun[0].load()
+            return await begun[0].listen("127.0.0.1", 0)
+
+        running.port = call(serve())
+        runnings.append(running)
+        return running
+
+    yield begin
+    for client in [each for running in runnings for each in running.clients]:
+        client.close()
+    for gateway in begun:
+        call(gateway.drain(0))
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_client_that_stops_in_a_body_is_refused_and_its_node_is_not_blamed(embedded) -> None:
+    def talk(connection: socket.socket) -> None:
+        asked(connection)
+        connection.recv(1)
+
+    with raw_upstream(talk) as port:
+        gateway = embedded(static(port), Limits(upload_grace_seconds=0.4))
+        for _ in range(4):  # three failures open the breaker
+            with gateway.connect() as opened:
+                opened.sendall(b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n")
+                got = read(opened, 1)
+            assert statuses(got) == [400]
+            assert b"arrived too slowly" in got
+        assert breaker(gateway) == ""
+
+
+def test_a_slow_reader_gets_its_answers_and_its_node_is_not_blamed(gateways) -> None:
+    body = b"x" * 8_000_000
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            asked(connection)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            asked(connection)
+            connection.sendall(OK)
+
+    with raw_upstream(talk) as port:
+        gateway = gateways(static(port, timeouts={"answerMs": 1000}))
+        with gateway.connect() as opened:
+            opened.sendall(GET)
+            time.sleep(3)  # three times the limit
+            opened.sendall(GET)
+            got = b""
+            while not got.endswith(OK):
+                got += opened.recv(1 << 20)
+        assert statuses(got) == [200, 200]
+        assert breaker(gateway) == ""
+        assert gateway.client().get("/v0/health").status == 200
+
+
+def test_a_connection_that_a_slow_reader_leaves_is_read_for_the_next_client(gateways) -> None:
+    opened_connections: list[socket.socket] = []
+    large = b"x" * 700_000  # above what the gateway holds for a slow reader
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            head = asked(connection)
+            opened_connections.append(connection)
+            body = large if b"/slow" in head else b"{}"
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+    with raw_upstream(talk) as port:
+        gateway = gateways(static(port, timeouts={"answerMs": 1000}))
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                opened = stack.enter_context(gateway.connect())
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                opened.sendall(GET.replace(b"/v0/health", b"/v0/topics/slow"))
+            until(lambda: len(opened_connections) >= 4, "the nodes to answer")
+            client = gateway.client()
+            assert [client.get(f"/v0/topics/{number}").status for number in range(8)] == [200] * 8
+        assert breaker(gateway) == ""
+
+
+def test_a_piece_of_a_chunked_answer_that_looks_like_its_end_does_not_end_it(gateways) -> None:
+    others: list[int] = []
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            if b"/chunked" not in asked(connection):
+                connection.sendall(OK)
+                continue
+            connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n1\n10\r\n\r\n")
+            connection.sendall(b"5\r\n0\r\n\r\n\r\n")
+            until(lambda: others, "another request")
+            connection.sendall(b"3\r\nend\r\n0\r\n\r\n")
+
+    with raw_upstream(talk) as port:
+        gateway = gateways(static(port))
+        with gateway.connect() as opened:
+            opened.sendall(GET.replace(b"/v0/health", b"/v0/topics/chunked"))
+            got = b""
+            while b"5\r\n0\r\n\r\n\r\n" not in got:
+                got += opened.recv(65536)
+            try:
+                assert gateway.client().get("/v0/health").body == b"{}"  # on another connection
+            finally:
+                others.append(1)
+            while not got.endswith(b"3\r\nend\r\n0\r\n\r\n"):
+                part = opened.recv(65536)
+                assert part, got
+                got += part
+
+
+def test_an_answer_without_a_length_ends_with_its_connection(gateways) -> None:
+    def talk(connection: socket.socket) -> None:
+        asked(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n0\r\n\r\nmore")
+
+    with raw_upstream(talk) as port, gateways(static(port)).connect() as opened:
+        opened.sendall(GET)
+        got = b""
+        while part := opened.recv(65536):
+            got += part
+    assert got.endswith(b"0\r\n\r\nmore")

@@ -1,6 +1,8 @@
 """TLS to one server and none to the other; TLS from clients."""
 
 import http.client
+import signal
+import socket
 import ssl
 from pathlib import Path
 
@@ -83,3 +85,60 @@ def test_clients_may_speak_tls(authority, configuration, tmp_path: Path, name: s
         connection.close()
     finally:
         running.kill()
+
+
+def shown(port: int, authority: trustme.CA, *, name: str | None) -> bytes | None:
+    """The certificate that the gateway shows to a new connection."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.check_hostname = False
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname=name) as secured,
+    ):
+        return secured.getpeercert(binary_form=True)
+
+
+@pytest.mark.parametrize("by", ["itself", "SIGHUP"])
+def test_the_gateways_certificate_is_replaced_while_it_runs(authority, configuration, tmp_path: Path, by: str) -> None:
+    own = tmp_path / "own.pem"
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    options = ("--tls-certificate", str(own), "--tls-key", str(own))
+    running = Running(folder, configuration, options=options).start(ready=False)
+    try:
+        until(lambda: "Serving configuration" in running.output, "the gateway")
+        first = shown(running.port, authority, name="localhost")
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(own)
+        if by == "SIGHUP":
+            running.signal(signal.SIGHUP)
+        until(lambda: shown(running.port, authority, name="localhost") != first, "the new certificate")
+        assert shown(running.port, authority, name=None) != first, "also without a name"
+        own.write_text("half of a file")
+        until(lambda: "keeps its last version" in running.output or not shown(running.port, authority, name=None), "it")
+        assert shown(running.port, authority, name="localhost") != first
+    finally:
+        running.kill()
+
+
+def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(authority, gateways, tmp_path: Path) -> None:
+    """The server gives each client the serial number of its certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    secured = Served(lambda request: Response(200, [], str(request.state["certificate"]["serialNumber"]).encode()))
+    port = secured.listen(tls=context)
+    tls = {"ca": str(tmp_path / "ca.pem"), "certificate": str(tmp_path / "own.pem"), "key": str(tmp_path / "own.pem")}
+    configuration = {
+        "clusterDefinitions": [{"name": "one", "nodes": [{"id": 0, "url": f"https://localhost:{port}"}], "tls": tls}],
+        "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"cluster": "one"}}],
+    }
+    try:
+        client = gateways(configuration).client()
+        first = client.get("/v0/topics/x").body
+        assert client.get("/v0/topics/x").body == first
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+        until(lambda: client.get("/v0/topics/x").body != first, "the new certificate")
+    finally:
+        secured.stop()

@@ -69,6 +69,22 @@ def test_an_id_of_nobody_is_no_session(gateway, name: str) -> None:
         assert (refused.status, refused.code) == (404, "not_found")
 
 
+def test_an_id_of_256_topics_with_long_names_resumes(gateway, streams, name: str) -> None:
+    client = gateway.client()
+    topics = [f"eu.{name}-{number:03}".ljust(255, "x") for number in range(256)]
+    for topic in topics:
+        client.append(topic, 1)
+    url = client.post("/v0/watch", {"topics": {topic: {} for topic in topics}}).json["stream_url"]
+    stream = streams(gateway, url)
+    assert len(stream.records(256)) == 256
+    stream.event("caught-up")
+    assert len(stream.id) > 80_000
+    client.append(topics[0], 2)
+    resumed = streams(gateway, url, f"last-event-id: {stream.id}")
+    assert resumed.status == 200
+    assert resumed.records(1) == {topics[0]: [2]}
+
+
 def altered(identifier: str) -> str:
     return identifier[:10] + ("A" if identifier[10] != "A" else "B") + identifier[11:]
 

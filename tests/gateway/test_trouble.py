@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.upstreams import FAILURES, FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Breaker
-from tests.gateway.running import Running, by_topic, static
+from gateway.proxy.upstreams import FAILURES, FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Breaker
+from tests.gateway.running import Running, by_topic, cluster, static
 from tests.gateway.test_static import OK, asked, raw_upstream
 from tests.instances import free_port, until
 
@@ -117,6 +117,23 @@ def test_each_kind_of_failure_is_counted_and_a_breaker_shows_its_state(gateways)
         with raw_upstream(talk, away):
             until(lambda: breaker() == "0", "the breaker to close")
             assert client.get("/v0/topics/eu.x").status == 200
+
+
+@pytest.mark.parametrize("path", ["/v0/topics/x", "/node/0/v0/topics/x"], ids=["passed through", "parsed"])
+def test_an_address_is_in_the_log_and_in_no_answer(gateways, path: str) -> None:
+    port = free_port()
+    definition = cluster("one", port)
+    site = {"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"cluster": "one"}}
+    gateway = gateways({"clusterDefinitions": [definition], "virtualClusters": [site]})
+
+    def refused() -> bool:
+        answer = gateway.client().get(path)
+        assert (answer.status, answer.code) == (502, "node_unreachable")
+        assert str(port).encode() not in answer.body
+        return b"node 0: no connection" in answer.body
+
+    until(refused, "a try, which the breaker allows from time to time")
+    until(lambda: f"127.0.0.1:{port}" in gateway.output, "the address in the log")
 
 
 def test_a_node_that_takes_no_connection_in_time_is_unreachable(gateways) -> None:

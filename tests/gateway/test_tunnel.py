@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import uvloop
 
-from gateway.keys import random_seal
+from gateway.configuration.keys import random_seal
 from gateway.server import Gateway
 from http1 import Limits
 from tests.gateway.running import Running, static, union
@@ -109,7 +109,7 @@ def test_a_side_that_breaks_off_ends_the_other(gateways) -> None:
 
 
 @pytest.mark.parametrize("slow", ["client", "node"])
-def test_who_does_not_read_stops_the_other(gateways, slow: str) -> None:
+def test_a_side_that_does_not_read_stops_the_other(gateways, slow: str) -> None:
     """Far more than all buffers hold is sent, and stays with its sender until it is read."""
     most = 64 * 1024 * 1024
     sent = [0]
@@ -215,3 +215,20 @@ def test_a_socket_that_nobody_uses_ends(tmp_path) -> None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+def test_a_page_of_the_gateway_may_open_a_socket(two_servers, gateways) -> None:
+    gateway = gateways(static(two_servers[0].port))
+    ask = ASK.replace(b"key: a", b"key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nsec-websocket-version: 13")
+    host = b"127.0.0.1:%d" % gateway.port
+    for origin, status in ((host, 101), (b"evil.example", 403)):
+        sent = ask.replace(b"host: 127.0.0.1", b"host: %b\r\norigin: http://%b" % (host, origin))
+        with opened(gateway, sent) as client:
+            assert head_of(client).split(b" ")[1] == b"%d" % status
+    # A hostile name that leads to this gateway, at a virtual cluster that any name can reach by its prefix.
+    configuration = static(two_servers[0].port)
+    configuration["virtualClusters"][0]["gateways"].append({"prefix": "/vc"})
+    rebound = gateways(configuration)
+    sent = ask.replace(b"host: 127.0.0.1", b"host: evil.example\r\norigin: http://evil.example")
+    with opened(rebound, sent.replace(b"/v0/ws", b"/vc/v0/ws")) as client:
+        assert head_of(client).split(b" ")[1] == b"403"

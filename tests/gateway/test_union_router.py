@@ -137,6 +137,19 @@ def test_events_of_one_topic_have_its_name_in_their_ids(client, gateway, name: s
     stream.close()
 
 
+def test_a_watch_resumes_after_a_last_id_in_the_query(client, gateway, name: str) -> None:
+    for n in (1, 2, 3):
+        client.append(f"eu.{name}", n)
+    begun = client.post("/v0/watch", {"topics": {f"eu.{name}": {"from_seq": 0}}, "limit": 1}).json
+    stream = Stream(gateway, begun["stream_url"])
+    assert stream.records(1) == {f"eu.{name}": [1]}
+    last = stream.id
+    stream.close()
+    stream = Stream(gateway, f"{begun['stream_url']}?lastEventId={last}&_=1")
+    assert stream.records(2) == {f"eu.{name}": [2, 3]}
+    stream.close()
+
+
 def test_routers_stay_within_one_server(client, name: str) -> None:
     wanted = {"source": f"eu.{name}", "dest": f"eu.{name}-copy", "from": "earliest"}
     made = client.call("PUT", f"/v0/routers/eu.{name}", wanted).json
@@ -174,3 +187,24 @@ def test_a_part_that_failed_is_an_error_unless_the_client_takes_the_rest(two_ser
     assert f"eu.{name}" in [each["topic"] for each in part["topics"]]
     assert part["route_errors"]["us"]["code"] == "node_unreachable"
     assert client.append(f"us.{name}", 1).status == 502
+
+
+def test_it_is_ready_if_all_routes_are(client, two_servers, gateways) -> None:
+    for path in ("/v0/ready", "/v0/health"):
+        assert client.get(path).status == client.call("HEAD", path).status == 200
+    one = client.get("/node/0/v0/ready").json
+    assert client.get("/v0/ready").json["topics"] >= one["topics"]
+    broken = gateways(union(two_servers[0].port, free_port())).client()
+    for path in ("/v0/ready", "/v0/health"):
+        refused = broken.get(path)
+        assert (refused.status, refused.code, refused.json["error"]["detail"]["routes"]) == (503, "not_ready", ["us"])
+
+
+def test_schedules_have_the_names_of_the_client(client, name: str) -> None:
+    client.call("PUT", f"/v0/topics/eu.{name}", {"type": "queue"})
+    for _ in range(2):
+        put = client.call("PUT", f"/v0/topics/eu.{name}/schedules/s", {"cron": "0 3 * * *", "data": 1})
+        assert (put.status in (200, 201), put.json["topic"], put.json["error"]) == (True, f"eu.{name}", None)
+    assert client.get(f"/v0/topics/eu.{name}/schedules/s").json["topic"] == f"eu.{name}"
+    listed = client.get(f"/v0/topics/eu.{name}/schedules").json
+    assert [each["topic"] for each in listed["schedules"]] == [f"eu.{name}"]

@@ -136,15 +136,36 @@ def end_of_sessions(lines: list[Line], deaths: dict[str, list[float]]) -> dict[i
     return ends
 
 
-def shown_twice(shown: dict[Key, list[Line]], ends: dict[int, float]) -> list[Any]:
-    """Returns the records that a later owner got while an earlier owner was alive."""
+def accepted_commits(lines: list[Line]) -> dict[int, list[float]]:
+    """Returns when each session sent the commits that were accepted."""
+    sent: dict[int, float] = {}
+    found: dict[int, list[float]] = defaultdict(list)
+    for line in lines:
+        if line["what"] == "commits":
+            sent[line["session"]] = line["at"]
+        elif line["what"] == "committed":
+            found[line["session"]].append(sent[line["session"]])
+    return found
+
+
+def shown_twice(lines: list[Line], deaths: dict[str, list[float]], session_ms: int = SESSION_MS) -> list[Any]:
+    """Returns the records that a later owner got while an earlier owner was alive.
+
+    A member that sent no accepted commit for as long as its session may have lost its shares. It may not know yet: a slow
+    machine stops a process as well as a signal does, also between its join and the line that tells of it.
+    """
+    ends, commits = end_of_sessions(lines, deaths), accepted_commits(lines)
+
+    def is_alive(session: int, at: float) -> bool:
+        return at < ends[session] and any(at - session_ms / 1000 < sent <= at for sent in commits[session])
+
     first: dict[int, Line] = {}
     found = []
-    for _, events in sorted(shown.items()):
+    for _, events in sorted(shown_in(lines).items()):
         for event in events:
             for seq in event["seqs"]:
                 before = first.setdefault(seq, event)
-                if before["session"] != event["session"] and ends[before["session"]] > event["at"]:
+                if before["session"] != event["session"] and is_alive(before["session"], event["at"]):
                     found.append((seq, before, event))
                 first[seq] = event
     return found

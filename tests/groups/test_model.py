@@ -3,7 +3,7 @@
 - no record is skipped: a member got each record, and its commit of it was accepted
 - the records of a share come in order within a generation
 - no record is shown to two live owners: before another member gets a record again, its first owner has died, was frozen, has
-  left or has lost its stream
+  left, has lost its stream, or has committed nothing for as long as its session
 - a commit of an earlier owner is refused: no accepted commit is above the cursor with which the next owner starts
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups.team import SOCKET, STREAM, Line, Team, broken, end_of_sessions, shown_in, shown_twice
+from tests.groups.team import SOCKET, STREAM, Line, Team, broken, shown_twice
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
@@ -37,6 +37,7 @@ def produce(api: Api, stop: threading.Event) -> None:
         stop.wait(0.05)
 
 
+@pytest.mark.guarantee("R8")
 def test_members_that_die_and_freeze_lose_no_record(team: Team) -> None:
     api, choose, stop = Api(team.port), random.Random(45), threading.Event()
     api.stream(f"/v0/topics/work/groups/team/stream?partitions={PARTITIONS}&member=first&session_ms=1000").close()
@@ -59,7 +60,7 @@ def test_members_that_die_and_freeze_lose_no_record(team: Team) -> None:
     head = api.done("GET", "/v0/topics/work")["head_seq"]
     lines = team.lines()
     assert list(broken(lines, team.state()["shares"], set(range(1, head + 1)))) == []
-    assert shown_twice(shown_in(lines), end_of_sessions(lines, team.deaths)) == []
+    assert shown_twice(lines, team.deaths) == []
 
 
 def line(what: str, **data: object) -> Line:
@@ -95,3 +96,22 @@ def test_the_rules_find_what_is_broken(place: int, changed: Line, said: str | No
     lines[place] |= changed
     found = list(broken(lines, [{"share": 0, "generation": 2, "seq": 3}], {1, 2, 3}))
     assert found == [] if said is None else any(said in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("sent", "death", "is_found"),
+    [(9.5, None, True), (8.9, None, False), (9.5, 9.9, False)],
+    ids=["alive", "silent for its session", "frozen"],
+)
+def test_a_record_that_two_live_members_got_is_found(sent: float, death: float | None, is_found: bool) -> None:
+    share = {"share": 0, "generation": 1}
+    lines = [
+        line("joined", member="one"),
+        line("commits", shares=[share | {"seq": 1}], at=sent),
+        line("committed", shares=[share | {"seq": 1}], at=sent),
+        line("joined", member="two", session=2),
+        line("shown", **share | {"generation": 2}, seqs=[2], session=2, at=10.0),
+        line("shown", **share, seqs=[2], at=10.1),
+    ]
+    deaths: dict[str, list[float]] = {"one": [death] if death else [], "two": []}
+    assert [seq for seq, _, _ in shown_twice(lines, deaths)] == ([2] if is_found else [])

@@ -31,6 +31,7 @@ def test_a_member_alone_has_all_shares_and_records(api: Api, join: Join, topic: 
     assert found["oldest_unread_ms"] is None
 
 
+@pytest.mark.guarantee("R8")
 def test_a_second_member_gets_half_when_the_first_has_committed(api: Api, join: Join, topic: str) -> None:
     api.append(topic, *({"data": n, "tag": f"t{n}"} for n in range(40)))
     one = join(topic, member="one", partitions=8)

@@ -15,11 +15,11 @@ from base.errors import InvalidRequest, NotReady
 from store import loop
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import look_up, put_topic
+from topics.append.plain import Write
+from topics.append.records import Append, NewRecord, Rows, check_rows
+from topics.append.statements import Appended
 from topics.cache import CachedTopic, forget_all
 from topics.config import Config
-from topics.insert import Appended
-from topics.records import Append, NewRecord, Rows, check_rows
-from topics.write import Write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Ask = Callable[[CachedTopic, Rows], Awaitable[Appended | None]]
@@ -101,6 +101,7 @@ def test_a_topic_that_was_configured_anew_is_not_trimmed_by_its_old_cap() -> Non
     assert read("t") == ([1, 2, 3], 3)
 
 
+@pytest.mark.guarantee("S1")
 def test_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) -> None:
     t, other = look_up("t"), look_up("other")
     lock(locker, t)
@@ -152,7 +153,7 @@ def test_more_locked_heads_than_there_are_places_end_in_time(locker: psycopg.Con
 def test_what_is_wrong_with_one_append_is_no_other_appends_trouble() -> None:
     t, other = look_up("t"), look_up("other")
     broken = one_record()._replace(data=[None])  # type: ignore[list-item]
-    refused = one_record(b"[" * 7_000)  # no JSON: PostgreSQL says so
+    refused = one_record(b"[" * 7)  # no JSON: PostgreSQL says so
     done = run(lambda ask: together(ask, (t, broken), (other, one_record()), (t, refused), (t, one_record())))
     assert [type(done[0]), type(done[2])] == [TypeError, InvalidRequest]
     assert [done[1].first_seq, done[3].first_seq, read("t")[1]] == [1, 1, 1]

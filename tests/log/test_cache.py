@@ -15,11 +15,11 @@ from store.connection import Connection
 from tests.log.test_delete import NOW
 from tests.scripts import put_topic
 from topics import cache
-from topics.append import append
+from topics.append.appending import append
+from topics.append.records import Append, NewRecord, check_rows
+from topics.append.statements import Appended
 from topics.config import Config, new_topic
 from topics.config import put_topic as configure
-from topics.insert import Appended
-from topics.records import Append, NewRecord, check_rows
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Clocks that step: ahead and set right, behind and set right (docs/decisions/0002-times.md).
+"""Clocks that step: ahead and set right, behind and set right (docs/deploy.md, Clocks).
 
 Times are real, because PostgreSQL's clock is asked.
 """
@@ -17,8 +17,9 @@ from tests.log.test_delete import head, read, write
 from tests.scripts import diff, look_up, put_router, put_topic
 from topics.cache import forget_all
 from topics.config import Config
-from topics.diff import Diff, seq_before
+from topics.heads import MOST_LEAD_MS
 from topics.models import ClockStep
+from topics.read.diff import Diff, seq_before
 from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
@@ -59,12 +60,13 @@ def behind(name: str) -> None:
 
 
 def test_a_clock_that_is_off_by_less_makes_no_time_fall() -> None:
-    write("t", "a", now=NOW + retention.MOST_LEAD_MS)
+    write("t", "a", now=NOW + MOST_LEAD_MS)
     assert retention.set_clocks(NOW) == 0
     write("t", "b", now=NOW)
-    assert times("t") == [retention.MOST_LEAD_MS] * 2
+    assert times("t") == [MOST_LEAD_MS] * 2
 
 
+@pytest.mark.guarantee("W2")
 @pytest.mark.parametrize("lead", [HOUR, YEAR])
 def test_times_fall_once_when_a_clock_that_was_ahead_is_set_right(lead: int) -> None:
     ahead("t", lead)
@@ -78,6 +80,7 @@ def test_times_fall_once_when_a_clock_goes_behind_and_rise_when_it_is_right() ->
     assert times("t") == [-HOUR] * 20 + [-SECOND] * 20 + [-HOUR] * 20 + [0] * 20
 
 
+@pytest.mark.guarantee("R1")
 @pytest.mark.parametrize("lead", [HOUR, YEAR])
 def test_a_ttl_takes_what_a_clock_that_was_ahead_wrote_in_its_time(lead: int) -> None:
     put_topic("t", Config(ttl_ms=2 * HOUR), NOW)
@@ -91,6 +94,7 @@ def test_a_ttl_takes_what_a_clock_that_was_ahead_wrote_in_its_time(lead: int) ->
     assert retention.expire(topic, NOW + 2 * HOUR + 1) == 60
 
 
+@pytest.mark.guarantee("W2")
 def test_a_ttl_takes_nothing_early_after_a_clock_that_was_behind() -> None:
     """What was written right before it fell is a second old, and what was written while it was behind is no older."""
     put_topic("t", Config(ttl_ms=HOUR // 2), NOW - HOUR)

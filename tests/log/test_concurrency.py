@@ -41,6 +41,7 @@ def together(*work: Callable[[], Any]) -> list[Any]:
         return [each.result() for each in [pool.submit(pass_gate, each) for each in work]]
 
 
+@pytest.mark.guarantee("W2")
 def test_writers_in_threads_and_processes_make_one_order(server: Instance, live: HttpClient) -> None:
     live.put("/v0/topics/order")
     with ThreadPoolExecutor(2) as pool:
@@ -66,6 +67,7 @@ def test_writers_in_threads_and_processes_make_one_order(server: Instance, live:
         assert [records[first_seq + place] for place in range(len(data))] == data
 
 
+@pytest.mark.guarantee("W1")
 def test_all_records_of_an_append_or_none(server: Instance, live: HttpClient) -> None:
     live.put("/v0/topics/whole")
     too_long = {"records": [{"data": "good"}, {"data": "bad", "tag": "x" * 257}]}
@@ -76,6 +78,7 @@ def test_all_records_of_an_append_or_none(server: Instance, live: HttpClient) ->
     assert [record["data"] for record in read_all(server.port, "whole")] == ["a", "b", "c"] * 8
 
 
+@pytest.mark.guarantee("W6")
 def test_fifty_retries_of_one_append_are_one(server: Instance, live: HttpClient) -> None:
     live.put("/v0/topics/retried")
     answers = together(*[lambda: live.append("retried", 1, 2, idempotency_key="one")] * 50)
@@ -85,6 +88,7 @@ def test_fifty_retries_of_one_append_are_one(server: Instance, live: HttpClient)
     assert [record["data"] for record in read_all(server.port, "retried")] == [1, 2]
 
 
+@pytest.mark.guarantee("W6")
 def test_of_two_appends_that_race_under_one_key_one_is_refused(server: Instance, live: HttpClient) -> None:
     live.put("/v0/topics/mistaken")
     answers = together(*[lambda n=n: live.append("mistaken", n % 2, idempotency_key="one") for n in range(40)])  # type: ignore[misc]
@@ -93,6 +97,7 @@ def test_of_two_appends_that_race_under_one_key_one_is_refused(server: Instance,
     assert sum(answer.status == 200 and not answer.json["deduped"] for answer in answers) == 1
 
 
+@pytest.mark.guarantee("W7")
 def test_of_many_who_expect_one_head_one_gets_it(live: HttpClient) -> None:
     live.put("/v0/topics/fenced")
     answers = together(*[lambda: live.append("fenced", 1, expected_head=0)] * 16)
@@ -111,6 +116,7 @@ def test_appends_that_are_refused_together_leave_no_topic_behind(
     assert live.get(f"/v0/topics/refused.{status}").status == 404
 
 
+@pytest.mark.guarantee("S6")
 def test_counts_stay_exact_under_everything_at_once(server: Instance, live: HttpClient) -> None:
     """Appends that evict, tag deletes that mark before they lock, floors that move, forwarding and reclaim."""
     live.put("/v0/topics/busy.source", {"cap_records": 300})
@@ -167,7 +173,7 @@ def test_of_deletes_that_race_each_record_goes_with_one(live: HttpClient) -> Non
         assert (held["count"], held["bytes"], held["earliest_seq"]) == (0, 0, 101)
 
 
-def test_nobody_waits_for_each_other_for_ever(live: HttpClient) -> None:
+def test_two_transactions_do_not_wait_for_each_other_for_ever(live: HttpClient) -> None:
     """Appends with keys, configs, routers and deletes of the same topics: every call ends, and none by a deadlock."""
 
     def append(who: int) -> list[Reply]:
@@ -194,6 +200,7 @@ def test_nobody_waits_for_each_other_for_ever(live: HttpClient) -> None:
     assert {answer.status for answer in answers} <= {200, 201, 404}
 
 
+@pytest.mark.guarantee("S7")
 def test_rows_that_nothing_shows_go_by_themselves(server: Instance, live: HttpClient) -> None:
     live.put("/v0/topics/gone", {"ttl_ms": 1})
     live.append("gone", *range(500))

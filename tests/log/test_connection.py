@@ -96,7 +96,7 @@ def test_a_server_that_ends_it_is_an_error_and_no_wait(table: str) -> None:
     assert kept(table) == []
 
 
-def test_who_is_cancelled_on_the_way_leaves_the_connection_to_nobody() -> None:
+def test_a_request_cancelled_on_the_way_leaves_no_connection_to_others() -> None:
     async def work() -> None:
         one, other = await connect(), await connect()
         [(pid,)] = await one.execute("SELECT pg_backend_pid()")

@@ -18,13 +18,13 @@ from store.loop import here
 from tests import steps
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import append, look_up, put_topic
-from topics.append import append as appending
+from topics.append.appending import append as appending
+from topics.append.first import First
+from topics.append.records import Append, NewRecord, check_rows
+from topics.append.statements import Appended
 from topics.cache import cached, forget_all
 from topics.config import Config, Creation, as_dict, configured, creating
-from topics.first import First
-from topics.insert import Appended
 from topics.models import AuditEntry, Topic, TopicHead
-from topics.records import Append, NewRecord, check_rows
 from wire.actor import Actor, acting
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,10 +20,10 @@ from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, write
 from tests.scripts import look_up, put_topic
 from tests.steps import held_and_passing, together
-from topics import cursors
 from topics.cache import forget_all
 from topics.config import Config
-from topics.cursor_updates import CursorUpdate, CursorUpdated
+from topics.cursors import named as cursors
+from topics.cursors.updates import CursorUpdate, CursorUpdated
 from topics.models import Cursor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -124,7 +124,7 @@ def test_a_key_that_may_not_see_a_router_has_a_cursor_of_its_name() -> None:
     assert stands() == {("t", "r"): 1}
 
 
-def test_who_meets_a_locked_cursor_holds_up_no_other(locker: psycopg.Connection[Any]) -> None:  # noqa: F811
+def test_a_locked_cursor_holds_up_no_other(locker: psycopg.Connection[Any]) -> None:  # noqa: F811
     scripts.move("t", "a", 1, None, NOW)
     locker.execute("UPDATE topics_cursor SET seq = 3 WHERE name = 'a'")
     held, passed = held_and_passing(move("t", "a", 2, 1), move("t", "b", 2), locker.commit)
@@ -158,7 +158,7 @@ MOVES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(st.lists(MOVES, min_size=1, max_size=3))
 def test_whatever_comes_together(rounds: list[list[CursorUpdate]]) -> None:
     """Of each cursor there is an order in which its moves, one after the other, come to the same."""

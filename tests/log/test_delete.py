@@ -13,11 +13,11 @@ from base.names import after_prefix
 from routers.routers import RouterConfig
 from tests import scripts
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_router, put_topic
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget
 from topics.config import Config
-from topics.diff import Diff, Match
 from topics.models import DeletedTopic, TopicHead
-from topics.records import Append, NewRecord, check_rows
+from topics.read.diff import Diff, Match
 
 pytestmark = pytest.mark.django_db
 NOW = 1_748_470_000_000

@@ -14,21 +14,21 @@ from django.db import connection
 
 from base.clock import now_ms
 from store.codec import dump, numbered
-from store.connection import SESSION
+from store.planner import SESSION
 from store.script import Statement
 from tests.instances import ROOT, until
 from tests.plans import run
 from tests.scripts import put_topic
 from tests.shell.writing import put
-from topics import cache, describe, heads
+from topics import cache, heads
+from topics.append.judged import JUDGE, parameters
+from topics.append.records import Append, NewRecord, check_rows
+from topics.append.statements import MAKE_ROOM, appending, expecting, room
 from topics.cache import CachedTopic
 from topics.config import Config
-from topics.delete import DELETE_MATCH, DELETE_SEQS
-from topics.diff import Diff, statement
-from topics.insert import MAKE_ROOM, appending, expecting, room
-from topics.judged import JUDGE, parameters
-from topics.records import Append, NewRecord, check_rows
-from topics.removal import Deletion
+from topics.delete.records import DELETE_MATCH, DELETE_SEQS, Deletion
+from topics.read import describe
+from topics.read.diff import Diff, statement
 from watch import hub
 
 VERSIONS = 3_000  # on some 80 pages
@@ -61,7 +61,7 @@ APPENDS = {"one": append_one, "many": append_many, "judged": append_judged}
 # What requests do again and again for a topic that is written.
 STATEMENTS: dict[str, Callable[[CachedTopic], Statement]] = {
     **{f"append {kind}": make for kind, make in APPENDS.items()},
-    "make room": lambda topic: Statement(MAKE_ROOM, room(topic._replace(cap_records=1), now_ms())),
+    "make room": lambda topic: Statement(MAKE_ROOM, room(topic._replace(cap_records=1), [], now_ms())),
     "diff": lambda topic: statement(topic, Diff(from_seq=VERSIONS - 5), now_ms()),
     "matches": lambda topic: statement(topic, Diff(window="matches", tail=5), now_ms()),
     "describe": lambda topic: Statement(describe.ONE, (None, topic.id, topic.version)),
@@ -140,7 +140,7 @@ def test_no_statement_reads_the_versions_that_a_transaction_keeps(
         other.execute("SELECT pg_current_xact_id()")
         for _ in range(VERSIONS):
             step = append_one(remembered())
-            ((_, base),) = opened.execute(step.sql, step.arguments).fetchall()
+            ((_, base, *_),) = opened.execute(step.sql, step.arguments).fetchall()
             cache.reached(topic, base + 1)
         after = pages_of_each(opened, remembered())
     assert {
@@ -178,6 +178,16 @@ def test_both_sides_mean_the_same_era(topic: CachedTopic) -> None:
         assert run("SELECT topic_era(%s)", head_seq) == [(remembered().era,)]
 
 
+def test_appends_within_an_era_are_hot_updates(topic: CachedTopic, opened: psycopg.ClientCursor[Any]) -> None:
+    hot = "SELECT pg_stat_get_xact_tuples_hot_updated('topics_topichead'::regclass)"
+    with opened.connection.transaction():
+        for _ in range(2 * ERA):
+            step = append_one(topic)
+            opened.execute(step.sql, step.arguments)
+        ((updates,),) = opened.execute(hot).fetchall()
+    assert updates >= 1.9 * ERA
+
+
 def test_each_statement_that_advances_a_head_sets_its_era() -> None:
     advances = re.compile(
         r"(?<!DO UPDATE )SET head_seq = (?P<to>[^;]*?),\s*(?:era = topic_era\((?P<of>[^;]*?)\),)?\s*\w+ = "
@@ -190,7 +200,7 @@ def test_each_statement_that_advances_a_head_sets_its_era() -> None:
         for advance in advances.finditer(file.read_text())
     }
     assert {*found} >= {
-        "topics/copying.py",
+        "topics/append/copies.py",
         "routers/sql/functions/router_forward.sql",
         "push/sql/functions/push_fill.sql",
     }

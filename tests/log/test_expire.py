@@ -8,10 +8,10 @@ import pytest
 from tests.instances import until
 from tests.scripts import append, put_topic
 from topics import tasks
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget
 from topics.config import Config
 from topics.models import TopicHead
-from topics.records import Append, NewRecord, check_rows
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = 1_748_470_000_000

@@ -19,12 +19,12 @@ from store.script import Script
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW
 from tests.scripts import look_up, put_topic
-from topics.append import append
+from topics.append.appending import append
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
 from topics.config import Config
-from topics.cursors import move
-from topics.delete import delete_records
-from topics.records import Append, NewRecord, check_rows
+from topics.cursors.named import move
+from topics.delete.records import delete_records
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OTHERS, HELD_STEPS, ROUNDS = 32, 40, 3

@@ -33,9 +33,10 @@ def rows(first: int, length: int, changed: int | None = None) -> dict[str, Any]:
     return {"records": records, "idempotency_keys": [None if row % 7 == 0 else f"row-{row}" for row in found]}
 
 
+@pytest.mark.guarantee("W6")
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_relays_that_overlap_store_each_row_once(server: Instance, config: dict[str, Any]) -> None:
-    @settings(deadline=None, max_examples=examples(3))
+    @settings(max_examples=examples(3))
     @given(st.lists(BATCHES, min_size=2, max_size=5))
     def check(relays: list[list[tuple[int, int]]]) -> None:
         topic = f"relays.{next(numbers)}"
@@ -76,6 +77,7 @@ def test_relays_that_overlap_store_each_row_once(server: Instance, config: dict[
     check()
 
 
+@pytest.mark.guarantee("W6")
 def test_a_record_that_differs_refuses_the_whole_append_of_its_relay(server: Instance) -> None:
     topic = f"relays.{next(numbers)}"
     live = HttpClient(server.port)

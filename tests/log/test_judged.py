@@ -22,12 +22,12 @@ from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import look_up, put_topic
 from tests.steps import each_of
+from topics.append.judged import AtHead, Judged
+from topics.append.records import Append, NewRecord, check_rows
+from topics.append.statements import MOST_RECORDS, Appended
 from topics.cache import CachedTopic, forget_all
 from topics.config import Config
-from topics.insert import MOST_RECORDS, Appended
-from topics.judged import AtHead, Judged
 from topics.models import IdempotencyKey
-from topics.records import Append, NewRecord, check_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Outcome = Appended | BaseException | None
@@ -172,7 +172,7 @@ def test_what_is_wrong_with_one_is_no_others_trouble() -> None:
     t, other = look_up("t"), look_up("other")
     broken = under(t, "broken")
     broken.rows = broken.rows._replace(data=[None])  # type: ignore[list-item]
-    no_json = under(t, "no json", data=b"[" * 7_000)  # PostgreSQL says so
+    no_json = under(t, "no json", data=b"[" * 7)  # PostgreSQL says so
     assert [type(each) for each in together(broken, under(other, "a"))] == [TypeError, Appended]
     assert [type(each) for each in together(no_json, under(other, "b"))] == [InvalidRequest, Appended]
     assert (keys(t), keys(other)) == ({}, {"a": (1, 1), "b": (2, 2)})
@@ -291,7 +291,7 @@ APPENDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(st.lists(APPENDS, min_size=1, max_size=3))
 def test_whatever_comes_together(rounds: list[list[tuple[str, str | None, int | None, int]]]) -> None:
     """Seqs without a hole or an overlap; each key once; no expectation met twice; each refusal with its reason."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import topics
 from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from routers.routers import RouterConfig
 from store.script import run
@@ -36,11 +39,11 @@ from tests.scripts import (
     put_router,
     put_topic,
 )
-from topics import describe as state
+from topics.append.copies import Copied, CopiedRecord, CopiedTombstone, Copy, check_copy
+from topics.append.records import Append, NewRecord, check_rows
 from topics.config import Config
-from topics.copying import Copied, CopiedRecord, CopiedTombstone, Copy, check_copy
-from topics.diff import Diff, Window, tombstone
-from topics.records import Append, NewRecord, check_rows
+from topics.read import describe as state
+from topics.read.diff import Diff, Window, tombstone
 from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
@@ -188,7 +191,7 @@ class Beside:
         for id in reclaim.due(self.now + reclaim.REST_MS):
             reclaim.reclaim(id, self.now, limit)
         for id in retention.expired_topics(self.now):
-            retention.expire(id, self.now, limit)
+            retention.expire(id, self.now)
         retention.OldKeys().drop(self.now, limit)
 
     # -- Writing
@@ -369,7 +372,7 @@ class Beside:
         """One diff of both. Returns where the next one begins."""
         expected = self.logs[topic].diff(self.now, from_seq, limit, most_bytes, nodes, *pattern)
         wanted = Diff(from_seq=from_seq, limit=limit, node=nodes or None, match=match_of(*pattern), include_tags=True)
-        with mock.patch("topics.diff.MAX_BYTES", most_bytes):
+        with mock.patch("topics.read.diff.MAX_BYTES", most_bytes):
             window = diff(self.name(topic), wanted, self.now)
         assert records_of(window) == [astuple(r)[:5] for r in expected.records]
         assert (window.scanned, window.next_from_seq) == (expected.scanned, expected.next_from_seq)
@@ -395,7 +398,7 @@ class Beside:
         matches = reference.matching(log.live, nodes, *pattern)
         wanted: dict[str, Any] = {"tail": limit} if order == "tail" else {"order": order, "limit": limit}
         wanted |= {"node": nodes or None, "match": match_of(*pattern), "window": "matches", "include_tags": True}
-        with mock.patch.multiple("topics.diff", MAX_BYTES=most_bytes, MOST_EXAMINED=most_examined):
+        with mock.patch.multiple("topics.read.diff", MAX_BYTES=most_bytes, MOST_EXAMINED=most_examined):
             while True:
                 window = diff(self.name(topic), Diff(from_seq=seq, **wanted), self.now)
                 examined = page_of(matches, order, seq, window)
@@ -429,7 +432,8 @@ class Beside:
         for _ in range(3):  # the records, what remembered them, what that held
             self.now += reclaim.AGAIN_MS
             for topic in self.logs:
-                retention.expire(known(self.name(topic)).id, self.now)
+                while retention.expire(known(self.name(topic)).id, self.now):
+                    pass
             while topics := reclaim.due(self.now + reclaim.REST_MS):
                 for id in topics:
                     reclaim.reclaim(id, self.now)
@@ -441,8 +445,20 @@ class Beside:
         assert stored == {record.data for log in self.logs.values() for record in log.live}
 
 
+@pytest.fixture(params=["", "in steps of three entries"])
+def _steps(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[None]:
+    """How much a transaction deletes or evicts in a topic with holes."""
+    text = Path(topics.__file__).with_name("sql").joinpath("functions/topic_step.sql").read_text()
+    with connection.cursor() as cursor:
+        cursor.execute(text.replace("10000", "3") if request.param else text)
+        yield
+        cursor.execute(text)
+
+
+@pytest.mark.guarantee("W10", "R2")
+@pytest.mark.usefixtures("_steps")
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=examples(7), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4))
 @given(t=CONFIGS, dest=CONFIGS, window_ms=WINDOWS, calls=st.lists(st.tuples(PAUSES, CALLS), min_size=20, max_size=50))
 def test_the_store_does_what_the_log_in_memory_does(
     t: dict[str, Any], dest: dict[str, Any], window_ms: int, calls: list[tuple[int, tuple[str, dict[str, Any]]]]

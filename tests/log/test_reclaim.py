@@ -13,11 +13,11 @@ from tests import scripts
 from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, read, write
 from tests.scripts import delete_records, delete_router, delete_topic, known, look_up, put_router, put_topic
-from topics import usage
+from topics import tasks
 from topics.cache import forget_all
 from topics.config import Config
 from topics.models import DeletedTopic, IdempotencyKey
-from topics.upkeep import reclaim, retention
+from topics.upkeep import reclaim, retention, usage
 
 pytestmark = pytest.mark.django_db
 
@@ -199,7 +199,7 @@ def test_what_is_over_its_time_goes() -> None:
     id = known("t").id
     assert retention.expired_topics(NOW + 1000) == []
     assert retention.expired_topics(NOW + 1001) == [id]
-    assert [retention.expire(id, NOW + 1001, limit=2) for _ in range(3)] == [2, 1, 0]
+    assert [retention.expire(id, NOW + 1001) for _ in range(2)] == [3, 0]
     assert reclaim_all(NOW + 1001) == 3
     assert stored(id) == [4]
 
@@ -243,3 +243,19 @@ def test_a_sweep_forgets_by_the_window_of_each_topic() -> None:
     assert old_keys.drop(NOW + 2 * hour) == 1
     assert old_keys.drop(NOW + 10 * hour + 1) == 1
     assert kept() == set()
+
+
+def test_a_round_looks_for_topics_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look reads every head, and a large topic takes many steps."""
+    looks = []
+    due, step = reclaim.due, reclaim.reclaim
+    monkeypatch.setattr(reclaim, "due", lambda now: looks.append(now) or due(now))
+    monkeypatch.setattr(reclaim, "reclaim", lambda id, now: step(id, now, limit=3))
+    monkeypatch.setattr(tasks, "ROUND_SECONDS", 60)
+    for topic in ("t", "other"):
+        write(topic, *"abcdefghij")
+        delete_records(topic, 11, None, NOW)
+    assert [stored(known(topic).id) for topic in ("t", "other")] == [[*range(1, 11)]] * 2
+    tasks.reclaim_rows()
+    assert [stored(known(topic).id) for topic in ("t", "other")] == [[], []]
+    assert len(looks) == 1

@@ -13,11 +13,11 @@ from base.errors import HeadMismatch
 from tests.instances import until
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_topic
+from topics.append.first import First
+from topics.append.records import Append, NewRecord, check_rows
 from topics.config import Config, Creation, creating
-from topics.diff import Diff, Window, tombstone
-from topics.first import First
 from topics.models import LastHead, Topic
-from topics.records import Append, NewRecord, check_rows
+from topics.read.diff import Diff, Window, tombstone
 from topics.upkeep import recovery
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +49,7 @@ def test_the_first_append_continues_above_the_last_head() -> None:
     assert (made.floor_seq, made.recreated_seq, made.count, made.reserved_seq > 5) == (3, 3, 2, True)
 
 
+@pytest.mark.guarantee("W5")
 @pytest.mark.parametrize("seq", [0, 1, 2, 3])
 def test_a_reader_of_the_predecessor_is_told_before_the_first_record(seq: int) -> None:
     write("t", *"abc")
@@ -166,6 +167,7 @@ def test_an_ephemeral_topic_keeps_the_head_over_a_restart() -> None:
     assert read("t") == ([6], 6)
 
 
+@pytest.mark.guarantee("W5")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("kind", [Creation, First])
 def test_a_statement_that_waited_sees_what_lived_meanwhile(kind: type[Creation] | type[First]) -> None:

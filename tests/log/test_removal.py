@@ -30,9 +30,9 @@ from tests.scripts import delete_records, look_up, put_router, put_topic
 from tests.steps import held_and_passing, together
 from topics.cache import CachedTopic, forget_all
 from topics.config import Config
-from topics.delete import delete_records as deleting
+from topics.delete.records import Deleted, Deletion
+from topics.delete.records import delete_records as deleting
 from topics.models import Record
-from topics.removal import Deleted, Deletion
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -258,7 +258,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from(["t", "other"]), st.sampled_from("a
 ROUNDS = st.lists(st.tuples(RECORDS, DELETIONS, st.booleans(), st.sampled_from([0, 0, 400])), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(ROUNDS, st.sampled_from([0, 500]))
 def test_whatever_comes_together(
     rounds: list[tuple[list[tuple[str, str]], list[tuple[str, int | None, str]], bool, int]], ttl_ms: int

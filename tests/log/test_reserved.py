@@ -14,11 +14,11 @@ from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
 from tests.scripts import delete_records, delete_topic, diff, put_topic
+from topics.append.copies import CopiedRecord, Copy, check_copy
 from topics.cache import forget_all
 from topics.config import Config
-from topics.copying import CopiedRecord, Copy, check_copy
-from topics.diff import Diff, tombstone
 from topics.models import CrashLoss, TopicHead
+from topics.read.diff import Diff, tombstone
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
@@ -57,6 +57,7 @@ def flushed_by(work: Callable[[], object]) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+@pytest.mark.guarantee("W5")
 def test_a_topic_goes_on_above_what_anybody_may_have_seen() -> None:
     write("t", *"abcde")
     crash_without("t", 3)
@@ -66,7 +67,7 @@ def test_a_topic_goes_on_above_what_anybody_may_have_seen() -> None:
     assert read("t", 3) == ([6 + RESERVED], 6 + RESERVED)
 
 
-def test_who_was_ahead_is_told_and_goes_on() -> None:
+def test_a_reader_that_was_ahead_gets_a_tombstone_and_continues() -> None:
     write("t", *"abcde")
     crash_without("t", 3)
     write("t", "f")
@@ -83,6 +84,7 @@ def lost_from(name: str, from_seq: int) -> int | None:
     return None if told is None else told.get("lost_from")
 
 
+@pytest.mark.guarantee("R1")
 def test_a_tombstone_says_from_where_the_log_was_lost() -> None:
     write("t", *"abcde")
     crash_without("t", 3)
@@ -224,6 +226,7 @@ def test_a_large_topic_reserves_more(seqs: int, reserved: int) -> None:
     assert head("t").reserved_seq == seqs + reserved
 
 
+@pytest.mark.guarantee("W5")
 @pytest.mark.django_db(transaction=True)
 def test_what_reserves_is_on_disk_before_it_is_seen() -> None:
     put_topic("t", Config(), NOW)
@@ -296,6 +299,7 @@ def test_a_crash_does_not_move_the_head_of_a_sealed_topic() -> None:
     assert (read("t", 5), head("t").reserved_seq) == (([6], 6), 6 + RESERVED)
 
 
+@pytest.mark.guarantee("W10")
 def test_a_crash_moves_no_head_over_what_is_still_to_be_copied() -> None:
     put_topic("t", Config(sealed=True), NOW)
 

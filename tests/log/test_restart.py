@@ -10,7 +10,7 @@ from tests.log.test_reclaim import mirror, reclaim_all
 from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import forget_all
 from topics.config import Config
-from topics.diff import Diff
+from topics.read.diff import Diff
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
@@ -40,6 +40,7 @@ def configure(name: str, durability: str) -> None:
     put_topic(name, Config(durability=durability), NOW)  # type: ignore[arg-type]
 
 
+@pytest.mark.guarantee("W4")
 def test_memory_is_lost_with_a_crash() -> None:
     configure("t", "memory")
     write("t", *"abc")
@@ -51,6 +52,7 @@ def test_memory_is_lost_with_a_crash() -> None:
     assert read("t") == ([4], 4)
 
 
+@pytest.mark.guarantee("W5")
 def test_what_survived_stays() -> None:
     configure("t", "memory")
     write("t", *"abc")
@@ -84,6 +86,7 @@ def test_deleted_records_are_not_lost() -> None:
     assert read("t") == ([1, 3], 4)
 
 
+@pytest.mark.guarantee("W4")
 def test_a_copy_of_what_is_lost_is_lost() -> None:
     write("t", *"ab")
     configure("t", "memory")

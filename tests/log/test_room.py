@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.script import run
 from tests.examples import examples
 from tests.log.test_model import TOPICS, Beside, call
 from tests.scripts import diff
-from topics import describe
-from topics.diff import Diff
+from topics.read import describe
+from topics.read.diff import Diff
 
 RECORDS = st.tuples(st.integers(1, 40) | st.integers(1, 250), st.integers(0, 7)).map(
     lambda drawn: [(n * drawn[1] % 40, None, None) for n in range(drawn[0])]
@@ -43,7 +43,7 @@ CALLS = st.one_of(
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8))
 @given(t=CONFIGS, dest=CONFIGS, calls=st.lists(st.tuples(PAUSES, CALLS), min_size=8, max_size=20))
 def test_a_topic_holds_what_its_caps_and_ttl_allow(
     t: dict[str, Any], dest: dict[str, Any], calls: list[tuple[int, tuple[str, dict[str, Any]]]]

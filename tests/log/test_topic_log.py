@@ -1,4 +1,4 @@
-"""The view for analysts has every visible record of a topic, as readers get it (topics/sql/tables/topic_log.sql)."""
+"""The view for analysts has every visible record of a topic, as readers get it (topics/sql/views/topic_log.sql)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.test_reclaim import mirror
 from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import forget_all
 from topics.config import Config
-from topics.diff import Diff
+from topics.read.diff import Diff
 
 pytestmark = pytest.mark.django_db
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -15,11 +16,11 @@ import psycopg
 from django.conf import settings
 from psycopg import sql
 
+from embedded import programs
 from tests.instances import ROOT, until
 from tests.preloaded import run
-from topics_project.embedded import programs
 
-# Each query selects names and definitions of the schema `public`. Columns say NOT NULL: the names of these constraints differ
+# Each query selects names and definitions of the schema `public`, and the functions of the schema `topics`. Columns say NOT NULL: the names of these constraints differ
 # after a dump.
 OBJECTS = {
     "table": """
@@ -38,9 +39,13 @@ OBJECTS = {
         SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
           FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n'""",
     "trigger": "SELECT tgrelid::regclass || '.' || tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
-    "view": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'",
+    "view": """
+        SELECT CASE WHEN schemaname = 'topics' THEN 'topics.' ELSE '' END || viewname, definition
+          FROM pg_views WHERE schemaname IN ('public', 'topics')""",
     "function": """
-        SELECT oid::regprocedure::text, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace""",
+        SELECT CASE WHEN pronamespace <> 'public'::regnamespace THEN 'topics.' ELSE '' END
+                   || regexp_replace(oid::regprocedure::text, '^topics[.]', ''), pg_get_functiondef(oid)
+          FROM pg_proc WHERE pronamespace IN ('public'::regnamespace, to_regnamespace('topics'))""",
     "grant": """
         SELECT relname || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'), string_agg(privilege_type, ', ' ORDER BY privilege_type)
           FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE relnamespace = 'public'::regnamespace
@@ -48,7 +53,8 @@ OBJECTS = {
         UNION ALL
         SELECT pg_proc.oid::regprocedure || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'),
                string_agg(privilege_type, ', ' ORDER BY privilege_type)
-          FROM pg_proc CROSS JOIN LATERAL aclexplode(proacl) WHERE pronamespace = 'public'::regnamespace
+          FROM pg_proc CROSS JOIN LATERAL aclexplode(proacl)
+         WHERE pronamespace IN ('public'::regnamespace, to_regnamespace('topics'))
          GROUP BY pg_proc.oid, grantee""",
 }
 
@@ -59,6 +65,8 @@ def database() -> Iterator[str]:
     name = f"migrated_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        # Our role is called topics. Otherwise what a test creates would be in the schema of its name (topics/schema.py).
+        server.execute(sql.SQL("ALTER DATABASE {} SET search_path = public").format(sql.Identifier(name)))
     try:
         yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
     finally:
@@ -96,6 +104,12 @@ def dump(url: str) -> str:
     return "".join(
         line for line in text.splitlines(True) if not line.startswith(("\\", "SET transaction_timeout", "-- Dumped"))
     )
+
+
+def schema(text: str) -> str:
+    """A dump without comments and bodies of functions: an upgrade replaces these, and needs only their names and arguments."""
+    text = re.sub(r"\s+AS (\$\w*\$).*?\1;", " AS 'BEGIN END';", text, flags=re.DOTALL)
+    return "".join(line for line in text.splitlines(True) if line.strip() and not line.startswith("--"))
 
 
 def objects(url: str) -> dict[str, str]:

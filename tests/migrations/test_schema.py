@@ -1,19 +1,23 @@
-"""From nothing, and from the schema of each release, the migrations give the same objects. They also run backwards.
+"""From nothing, and from the schema of each release, `migrate` gives the same objects. Migrations also run backwards.
 
-`releases/` has a dump of each release's database (.ci/snapshot.py).
+`releases/` has the schemas of releases, their functions without bodies (.ci/release.py).
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.db import ProgrammingError, connections
 
+from base.refusal import Refusal
+from store import objects as sqlobjects
 from tests.instances import ROOT
 from tests.migrations.databases import database, dump, environment, migrate, objects, read_objects
 from tests.migrations.test_frozen import APPS, RELEASES
@@ -21,7 +25,6 @@ from tests.preloaded import run
 
 SCHEMAS = sorted(RELEASES.glob("*.sql"))
 CREATED = re.compile(r"^CREATE (?:UNLOGGED )?(TABLE|INDEX) (\w+)", re.MULTILINE)
-COMMAND = "run `.venv/bin/python .ci/snapshot.py`"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,7 @@ def test_every_release_can_be_upgraded(release: Path | None, fresh: str) -> None
         with psycopg.connect(url) as connection:
             connection.execute(release.read_text() if release else dump(fresh))
         migrate(url)
-        assert differing(objects(url), objects(fresh)) == {}, COMMAND
+        assert differing(objects(url), objects(fresh)) == {}
 
 
 FUNCTIONS = """
@@ -74,37 +77,137 @@ def test_a_process_of_the_last_release_finds_its_functions(fresh: str) -> None:
         assert set(columns) <= set(told), name
 
 
-def test_migrations_make_what_is_in_sql(fresh: str) -> None:
-    """All files run again, in place of what they created, and the database stays the same."""
-    files = {
-        f"{app}/{file.parent.name}/{file.stem}": file for app in APPS for file in (ROOT / app / "sql").rglob("*.sql")
-    }
-    names = loaded()
-    assert set(names) == files.keys(), COMMAND
-    texts = [files[name].read_text() for name in names]
+def test_migrations_make_the_tables_of_sql(fresh: str) -> None:
+    """The files of sql/tables run again, in place of what they created, and the tables stay the same."""
+    texts = [file.read_text() for app in APPS for file in sorted((ROOT / app / "sql" / "tables").glob("*.sql"))]
     with psycopg.connect(fresh) as connection:
-        migrated = read_objects(connection)
+        migrated = tables(connection)
         for kind, name in CREATED.findall("".join(texts)):
             connection.execute(f"DROP {kind} IF EXISTS {name} CASCADE")
-        connection.execute("SET check_function_bodies = off")  # a function may use one of a later migration
         for text in texts:
             connection.execute(text)
-        again = read_objects(connection)
+        again = tables(connection)
         connection.rollback()
     assert differing(again, migrated) == {}, "a table needs a migration with the same ALTER TABLE"
-    functions = [name.removeprefix("function ").partition("(")[0] for name in migrated if name.startswith("function ")]
-    assert sorted(functions) == sorted(name.split("/")[2] for name in names if "/functions/" in name)
 
 
-def loaded() -> list[str]:
-    """The objects after all migrations, as APP/KIND/NAME, in the order of their creation."""
-    names: list[str] = []
-    for app in APPS:
-        for file in sorted((ROOT / app / "migrations").glob("0*.py")):
-            if made := getattr(importlib.import_module(f"{app}.migrations.{file.stem}"), "OBJECTS", None):
-                names += [f"{app}/{name}" for name in made.creates]
-                names = [name for name in names if name not in {f"{app}/{dropped}" for dropped in made.drops}]
-    return names
+def tables(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    kinds = ("table ", "column ", "index ", "constraint ")
+    found = {name: text for name, text in read_objects(connection).items() if name.startswith(kinds)}
+    views = ("column topic_", "column push_queues", "column groups_alive", "column door_mine")
+    return {name: text for name, text in found.items() if not name.startswith(views)}
+
+
+def test_functions_and_views_are_those_of_sql(fresh: str) -> None:
+    names = {
+        f"{kind[:-1]} {file.stem}"
+        for app in APPS
+        for kind in ("functions", "views")
+        for file in (ROOT / app / "sql" / kind).glob("*.sql")
+    }
+    made = {name.partition("(")[0] for name in objects(fresh) if name.startswith(("function ", "view "))}
+    assert made == names
+
+
+class Changing(NamedTuple):
+    url: str
+    apply: Callable[[dict[str, str]], list[str]]
+
+
+@pytest.fixture
+def changing(fresh: str, django_db_blocker: Any) -> Iterator[Changing]:
+    """A database, and what applies another version's texts to it: those of sql/, except the given ones. "" leaves an object out."""
+    alias = "other"
+    with database() as url:
+        migrate(url)
+        connections.databases[alias] = connections.databases["default"] | {"NAME": urlsplit(url).path[1:]}
+
+        def apply(texts: dict[str, str]) -> list[str]:
+            mixed = {name: text for name, text in (sqlobjects.current() | texts).items() if text}
+            with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock():
+                patch.setattr(sqlobjects, "current", lambda: mixed)
+                return sqlobjects.apply(alias)
+
+        try:
+            yield Changing(url, apply)
+        finally:
+            connections[alias].close()
+            del connections[alias], connections.databases[alias]
+
+
+def test_only_what_differs_is_applied(changing: Changing) -> None:
+    before = objects(changing.url)
+    assert changing.apply({}) == []
+    older = {
+        "topics/functions/topic_era": "CREATE OR REPLACE FUNCTION topic_era(p_head_seq bigint) RETURNS bigint\n"
+        "LANGUAGE sql IMMUTABLE AS $$ SELECT 7::bigint $$;"
+    }
+    assert changing.apply(older) == ["topics/functions/topic_era"]
+    assert differing(objects(changing.url), before).keys() == {"function topic_era(bigint)"}
+    assert changing.apply({}) == ["topics/functions/topic_era"]
+    assert differing(objects(changing.url), before) == {}
+
+
+def test_an_older_version_applies_its_own_texts_and_the_newer_one_too(changing: Changing) -> None:
+    """The older one lacks an object, has one more, and has others with other arguments, results and columns."""
+    before = objects(changing.url)
+    function = "CREATE OR REPLACE FUNCTION {}({}) RETURNS {} LANGUAGE sql AS $$ SELECT NULL::{} $$;"
+    older = {
+        "topics/functions/topic_next_ts": function.format(
+            "topic_next_ts", "p_topic_id bigint, p_seq bigint, p_more int DEFAULT 0", "bigint", "bigint"
+        ),
+        "topics/functions/topic_era": function.format("topic_era", "p_head_seq bigint", "integer", "integer"),
+        "topics/views/topic_heads": "CREATE OR REPLACE VIEW topic_heads AS SELECT head_seq, topic_id FROM topics_topichead;",
+        "topics/functions/topic_before": function.format("topic_before", "", "text", "text"),
+        "queues/functions/queue_now": "",
+        "outbox/functions/topics.emit_many": function.format("topics.emit_many", "topic text", "bigint", "bigint")
+        + "COMMENT ON FUNCTION topics.emit_many IS 'Older.';",
+    }
+    changing.apply(older)
+    between = objects(changing.url)
+    assert "function topic_before()" in between
+    assert not [name for name in between if name.startswith("function queue_now")]
+    assert [name for name in between if name.startswith("function topic_next_ts")] == [
+        "function topic_next_ts(bigint,bigint,integer)"
+    ]
+    assert "topic_next_ts" in between["view push_queues"]
+    assert [name for name in between if name.startswith("function topics.emit_many(")] == [
+        "function topics.emit_many(text)"
+    ]
+    changing.apply({})
+    assert differing(objects(changing.url), before) == {}
+
+
+def test_a_failed_text_changes_nothing(changing: Changing) -> None:
+    before = objects(changing.url)
+    with pytest.raises(ProgrammingError):
+        changing.apply(
+            {"topics/functions/topic_era": "", "topics/views/topic_heads": "CREATE OR REPLACE VIEW topic_heads AS"}
+        )
+    assert differing(objects(changing.url), before) == {}
+
+
+def test_somebody_elses_view_on_an_object_is_never_dropped(changing: Changing) -> None:
+    with psycopg.connect(changing.url) as connection:
+        connection.execute("CREATE VIEW report AS SELECT head_seq FROM topic_heads")
+    before = objects(changing.url)
+    other = {
+        "topics/views/topic_heads": "CREATE OR REPLACE VIEW topic_heads AS SELECT head_seq, topic_id FROM topics_topichead;"
+    }
+    with pytest.raises(Refusal, match=r"objects that report\.head_seq uses: drop it, run"):
+        changing.apply(other)
+    assert differing(objects(changing.url), before) == {}
+
+
+def test_a_dropped_object_comes_again(changing: Changing) -> None:
+    before = objects(changing.url)
+    with psycopg.connect(changing.url) as connection:
+        connection.execute("DROP VIEW topic_heads")
+        connection.execute("DROP FUNCTION topic_era")
+    assert changing.apply({}) == ["topics/functions/topic_era", "topics/views/topic_heads"]
+    changing.apply({"topics/roles/topics_analyst": "SELECT 1"})
+    assert changing.apply({}) == ["topics/roles/topics_analyst"]
+    assert differing(objects(changing.url), before) == {}
 
 
 def test_migrations_go_back_to_nothing_and_forward_again(fresh: str) -> None:

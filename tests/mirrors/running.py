@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from tests.api.clients import HttpClient
 from tests.instances import ROOT, Instance, until
+from tests.preloaded import begin
 
 SECONDS = 60
 
@@ -21,16 +21,10 @@ class Mirroring:
 
     def __init__(self, folder: Path, here: tuple[str, Instance], there: tuple[str, Instance], *arguments: str) -> None:
         self.output = folder / f"{here[0]}-{there[0]}-{len(list(folder.iterdir()))}"
-        environment = {**os.environ, "TOPICS_URL": here[1].url}
-        with self.output.open("w") as output:
-            names = "--here", here[0], "--there", there[0]
-            self.process = subprocess.Popen(
-                [sys.executable, str(ROOT / "manage.py"), "topics", "mirror", there[1].url, *names, *arguments],
-                env=environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        self.output.touch()
+        names = "--here", here[0], "--there", there[0]
+        command = [sys.executable, str(ROOT / "manage.py"), "topics", "mirror", there[1].url, *names, *arguments]
+        self.process = begin(command, {**os.environ, "TOPICS_URL": here[1].url}, folder, self.output)
 
     @property
     def lines(self) -> list[str]:
@@ -54,7 +48,7 @@ class Mirroring:
     def refuses(self) -> str:
         """Waits for the end of a mirror that cannot work. Returns its only line."""
         until(lambda: self.process.poll() is not None, f"the mirror to end: {self.output}")
-        assert self.process.returncode == 1
+        assert self.process.poll() == 1
         (line,) = self.lines
         return line
 

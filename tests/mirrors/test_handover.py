@@ -68,6 +68,7 @@ def test_a_handover_appends_with_node_tag_meta_and_origin(api: ApiClient, topic:
     assert (state["here"], site["site"], site["read_seq"], site["origin_seq"]) == ("iad", "fra", 6, 5)
 
 
+@pytest.mark.guarantee("F6")
 def test_a_repeated_handover_is_refused_with_the_position(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/topics/{topic}", {"idempotency_window_ms": 0})
     assert hand_over(api, topic, 0, record(1), record(2)).json["count"] == 2
@@ -100,6 +101,7 @@ def test_records_that_were_appended_here_do_not_come_back(api: ApiClient, topic:
     assert data(api, topic) == ["mine", 2]
 
 
+@pytest.mark.guarantee("F6")
 def test_a_record_that_arrives_on_two_ways_is_appended_once(api: ApiClient, topic: str) -> None:
     """As in a ring: records of `ham` arrive from fra and from ham, and one of the ways is ahead."""
     via_fra = [record(seq, meta=stamp(seq - 10, "ham", topic), data=seq - 10) for seq in (11, 12, 13)]
@@ -167,6 +169,7 @@ def test_a_tombstone_reaches_streams_without_a_record(server: Instance, topic: s
     assert (gap["reason"], gap["gap_from"], gap["gap_to"]) == ("source_trim", 2, 8)
 
 
+@pytest.mark.guarantee("F6")
 def test_a_loss_is_told_once_on_several_ways_and_not_at_its_site(api: ApiClient, topic: str) -> None:
     """`losses` names the sites whose loss the source has told."""
 

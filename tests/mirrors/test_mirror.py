@@ -54,13 +54,14 @@ def positions(at: Instance, topic: str) -> dict[str, int]:
     return {each["site"]: each["read_seq"] for each in client(at).get(f"/v0/topics/{topic}/mirror").json["sites"]}
 
 
+@pytest.mark.guarantee("F6")
 def test_a_mirror_that_is_killed_at_any_moment_is_exact(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
     """Writers at both sites never stop, and the new process starts at once, while calls of the old one may be under way."""
     moments = random.Random(46)
     for site in ("fra", "iad"):
         client(sites[site]).put(f"/v0/topics/{topic}", TINY)
     writers = {site: Writer(sites[site], site, topic) for site in ("fra", "iad")}
-    for _ in range(examples(3)):
+    for _ in range(examples(2)):
         running = mirror("fra", "iad", topic)
         running.runs()
         time.sleep(moments.random() * 0.5)  # what is tested is the kill, at any moment
@@ -73,6 +74,7 @@ def test_a_mirror_that_is_killed_at_any_moment_is_exact(sites: dict[str, Instanc
     assert min(written.values()) > 100
 
 
+@pytest.mark.guarantee("F6")
 def test_two_processes_of_a_mirror_append_each_record_once(
     sites: dict[str, Instance], mirror: Mirror, topic: str
 ) -> None:
@@ -90,6 +92,7 @@ def test_two_processes_of_a_mirror_append_each_record_once(
         check_site(sites[site], topic, written)
 
 
+@pytest.mark.guarantee("F6")
 @pytest.mark.parametrize("pairs", [("fra iad", "iad ham", "ham fra"), ("fra iad", "fra ham")], ids=["ring", "star"])
 def test_three_sites_have_each_record_once(
     sites: dict[str, Instance], mirror: Mirror, topic: str, pairs: tuple[str, ...]
@@ -165,6 +168,7 @@ def told(at: Instance, topic: str) -> list[Any]:
             return found
 
 
+@pytest.mark.guarantee("F6")
 def test_losses_at_the_source_are_told_and_counted(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
     """Before the first run, and while no mirror ran. A third site gets the losses from the second. A delete is no loss."""
     fra, iad, ham = (sites[site] for site in ("fra", "iad", "ham"))
@@ -190,6 +194,7 @@ def test_losses_at_the_source_are_told_and_counted(sites: dict[str, Instance], m
     assert [each["lost"] for each in client(fra).get(f"/v0/topics/{topic}/mirror").json["sites"]] == [0, 0]
 
 
+@pytest.mark.guarantee("F6")
 def test_a_mirror_that_is_killed_while_the_source_loses_records_tells_each_loss_once(
     sites: dict[str, Instance], mirror: Mirror, topic: str
 ) -> None:
@@ -335,6 +340,11 @@ def test_what_cannot_work_is_one_line(sites: dict[str, Instance], mirror: Mirror
         )
         there.finish()
         assert [each["data"] for each in records(sites["fra"], topic)] == [1]
+        client(sites["fra"]).append(f"{topic}-new", 1)
+        new = Mirroring(
+            tmp_path, ("fra", sites["fra"]), ("key", keyed), f"{topic}-new", "--there-key", "all-of-it-0123456789"
+        )
+        assert "lacks the scope 'admin'" in new.refuses()
 
 
 def test_one_server_under_two_names_is_refused(sites: dict[str, Instance], topic: str, tmp_path: Path) -> None:
@@ -354,3 +364,14 @@ def test_ctrl_c_ends_with_130(sites: dict[str, Instance], mirror: Mirror, topic:
     running.runs()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(60) == 130
+
+
+def test_once_leaves_no_lag(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    """What a direction appends is behind the other direction's head, which it may have reached before."""
+    client(sites["fra"]).append(topic, *range(1500))
+    client(sites["iad"]).append(topic, "of iad")
+    for _ in range(2):
+        mirror("fra", "iad", topic, "--once").finish()
+        for here, there in (("fra", "iad"), ("iad", "fra")):
+            assert client(sites[here]).get(f"/v0/topics/{topic}/cursors/mirror:{there}").json["lag"] == 0
+            assert positions(sites[here], topic) == {there: 1501}

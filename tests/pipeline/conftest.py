@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.pipeline.programs import Start
 
 
 @pytest.fixture(scope="session")
@@ -38,10 +41,21 @@ def spark(django_db_setup: None, small: dict[str, str]) -> Iterator[SparkSession
 @pytest.fixture
 def dsn(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An empty database that Spark's connections see, and DATABASE_URL says so."""
-    from tests.pipeline.filling import database_url
+    from tests.pipeline.filling import FEW, database_url
     from topics.cache import forget_all
 
     forget_all()
     monkeypatch.setenv("DATABASE_URL", database_url())
+    monkeypatch.setattr("pipeline.jobs.latest.TASKS", FEW)
     yield database_url()
     forget_all()
+
+
+@pytest.fixture
+def start(dsn: str, small: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Starts a Python program on this test's database."""
+    from tests.pipeline.programs import programs
+
+    given = {**small, "DATABASE_URL": dsn, "TOPICS_SPARK_MEMORY": "600m"}
+    with programs(given, tmp_path / "output") as run:
+        yield run

@@ -11,7 +11,8 @@ from psycopg.conninfo import make_conninfo
 
 from base.clock import now_ms
 from tests import scripts
-from topics.records import Append, NewRecord, check_rows
+from tests.instances import until
+from topics.append.records import Append, NewRecord, check_rows
 
 # As JSON may be written: numbers that no float holds, keys twice, escapes, spaces, and a NUL.
 ODD = [
@@ -27,6 +28,13 @@ ODD = [
     b'"\\/"',
     b'"\xe2\x80\xa8 \\" \\\\ \xc3\xa9"',
 ]
+
+FEW = 3  # tasks of a job that has 16: each takes a fifth of a second of a core
+OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'topics pipeline'"
+SESSIONS = "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
+READ = """
+SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::bigint FROM pg_stat_user_tables WHERE relname = ANY (%s)
+"""
 
 
 def database_url() -> str:
@@ -57,3 +65,14 @@ def rows(statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         return cursor.fetchall()
+
+
+def sessions() -> int:
+    """Returns how many sessions PostgreSQL has had in this database. A session counts before it leaves pg_stat_activity."""
+    until(lambda: rows(OURS) == [(0,)], "the sessions to end")
+    return int(rows(SESSIONS)[0][0])
+
+
+def rows_read(*tables: str) -> int:
+    rows("SELECT pg_stat_force_next_flush()")
+    return int(rows(READ, list(tables))[0][0])

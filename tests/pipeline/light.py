@@ -24,8 +24,12 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
-# A sixth of the processor time of a start is the check of 15,000 classes, which come from a wheel.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+# A sixth of the processor time of a start is the check of 15,000 classes, which come from a wheel. A tenth more is the move of
+# their archive to an address by chance.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    "-XX:ArchiveRelocationMode=0"
+)
 FOLDER = Path(sys.prefix).resolve() / "spark"  # a class archive is valid for the paths of its jars
 # What most queries of the tests do, for the archive of their classes.
 QUERIES = """

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pipeline import batch, stream
 from pipeline.java import java_home
 from pipeline.running import perform
+from pipeline.session import driver
 from tests.docs.printed import commands, snippets, text_of
 from tests.instances import ROOT
 from tests.pipeline.filling import fill, rows
@@ -67,20 +68,6 @@ def as_stranger(code: str, folder: Path, login: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_the_python_works_as_printed(
-    spark: SparkSession, orders: None, ada: str, small: dict[str, str], tmp_path: Path
-) -> None:
-    perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
-    scripts = snippets(PAGE, "python")
-    # Each script has its own namespace. They share a process, because each start of Spark takes ten seconds of CPU.
-    code = "".join(f"exec({script!r}, {{}}); print({NEXT!r})\n" for script in scripts)
-    read, jdbc, _, archived, _ = as_stranger(code, tmp_path, ada, **small).split(NEXT)
-    assert "|  1| 19.9|" in read
-    assert "n1|    1|" in jdbc
-    assert "|    2|" in archived
-    assert rows("SELECT data::text, tag FROM topic_log WHERE topic = 'orders-enriched'") == [('{"id": 3}', "seen:1")]
-
-
 NEXT = "-- next script --"
 OWN_SESSION = """
 import sys
@@ -93,13 +80,29 @@ spark.dataSource.register(Topics)
 assert spark.read.format("topics").option("topic", "orders").load().count() == 2
 spark.range(1).selectExpr("'[1]' AS data").write.format("topics").option("topic", "more").mode("append").save()
 assert "django" not in sys.modules
+spark.stop()
 """
-IMPORT = "import os; from pipeline.source import Topics; print(os.environ['PYSPARK_PYTHON'], os.environ['JAVA_HOME'])"
 
 
-def test_a_session_of_ones_own_needs_no_site(orders: None, ada: str, small: dict[str, str], tmp_path: Path) -> None:
-    as_stranger(OWN_SESSION, tmp_path, ada, **small)
+def test_the_python_works_as_printed_and_a_session_of_ones_own_needs_no_site(
+    spark: SparkSession, orders: None, ada: str, small: dict[str, str], tmp_path: Path
+) -> None:
+    perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
+    scripts = [OWN_SESSION, *snippets(PAGE, "python")]
+    # Each script has its own namespace. They share a process, because each start of Java takes ten seconds of CPU.
+    code = "".join(f"exec({script!r}, {{}}); print({NEXT!r})\n" for script in scripts)
+    # Java takes the driver of the database when it starts.
+    jar = driver("").get("spark.jars", "")
+    given = {"PYSPARK_SUBMIT_ARGS": f"--jars {shlex.quote(jar)} pyspark-shell"} if jar else {}
+    _, read, jdbc, _, archived, _ = as_stranger(code, tmp_path, ada, **small, **given).split(NEXT)
     assert rows("SELECT data::text FROM topic_log WHERE topic = 'more'") == [("[1]",)]
+    assert "|  1| 19.9|" in read
+    assert "n1|    1|" in jdbc
+    assert "|    2|" in archived
+    assert rows("SELECT data::text, tag FROM topic_log WHERE topic = 'orders-enriched'") == [('{"id": 3}', "seen:1")]
+
+
+IMPORT = "import os; from pipeline.source import Topics; print(os.environ['PYSPARK_PYTHON'], os.environ['JAVA_HOME'])"
 
 
 def test_the_import_of_the_source_finds_python_and_java(ada: str, tmp_path: Path) -> None:
@@ -107,19 +110,19 @@ def test_the_import_of_the_source_finds_python_and_java(ada: str, tmp_path: Path
     assert found == [sys.executable, str(java_home(tmp_path))]
 
 
-def test_the_address_of_the_embedded_postgresql_is_found_as_printed(tmp_path: Path) -> None:
+def test_the_address_of_the_embedded_postgresql_is_found_and_a_job_runs_in_the_same_shell(tmp_path: Path) -> None:
     (command,) = (each for each in commands(PAGE) if each.startswith("export "))
-    (tmp_path / ".data").symlink_to(os.environ["TOPICS_DATA"])
-    given = {"PATH": os.environ["PATH"]}
+    job = shlex.join([sys.executable, str(ROOT / "manage.py"), "pipeline", "rollup", "--help"])
     said = subprocess.run(
-        ["sh", "-c", f'{command}\necho "$DATABASE_URL"'],
+        ["sh", "-euc", f'{command}\n{job}\necho "$DATABASE_URL"'],
         cwd=tmp_path,
-        env=given,
+        env={name: os.environ[name] for name in ("PATH", "HOME", "TOPICS_DATA")},
         capture_output=True,
         text=True,
-        check=True,
-    ).stdout
-    with psycopg.connect(said.strip()) as found:
+        check=False,
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    with psycopg.connect(said.stdout.splitlines()[-1]) as found:
         assert found.info.port == int(connection.get_connection_params()["port"])
 
 
@@ -134,17 +137,20 @@ def test_the_jobs_work_as_printed(spark: SparkSession, orders: None, tmp_path: P
 
 
 def test_spark_submit_works_as_printed(orders: None, dsn: str, small: dict[str, str], tmp_path: Path) -> None:
-    """But for the cluster, in whose place is this machine (tests/pipeline/test_kill.py has a cluster)."""
-    (command,) = (each for each in commands(PAGE) if each.startswith("spark-submit "))
-    given = {
-        **os.environ,
-        **small,
-        "DATABASE_URL": dsn,
-        "JAVA_HOME": str(java_home(tmp_path)),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    argv = shlex.split(command.replace("--master yarn", "--master local[1]"))
-    done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300)
+    """But for the cluster, in whose place is this machine (tests/pipeline/test_cluster.py has a cluster)."""
+    (command,) = (each for each in commands(PAGE) if "spark-submit " in each)
+    given = {**os.environ, **small, "DATABASE_URL": dsn, "JAVA_HOME": str(java_home(tmp_path))}
+    given.pop("PYSPARK_PYTHON", None)  # an earlier test of this process may have set it
+    # The python3 on PATH has no packages.
+    without = tmp_path / "bin" / "python3"
+    without.parent.mkdir()
+    without.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    without.chmod(0o755)
+    given["PATH"] = f"{without.parent}:{os.environ['PATH']}"
+    command = command.replace("--master yarn", "--master 'local[1]'")
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     assert rows("SELECT job, state, read FROM pipeline_run") == [("rollup", "done", 3)]
 

@@ -1,4 +1,4 @@
-"""rollup, audit and latest: figures that add up, faults that are found, and tables that are the last of each tag."""
+"""rollup, audit, latest, and jobs of many topics: figures that add up, faults that are found, and the last record of each tag."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from pyspark.sql import SparkSession
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, RouterNotFound
 from base.refusal import Refusal
-from pipeline import rollups
+from pipeline import reading, rollups
 from pipeline.delays import bucket, delay_ms, percentile
 from pipeline.files import LocalFiles
 from pipeline.jobs.rollup import MINUTE_MS
@@ -20,8 +21,9 @@ from pipeline.running import perform
 from tests import scripts
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror, reclaim_all
-from tests.pipeline.filling import fill, numbers, rows
+from tests.pipeline.filling import fill, numbers, rows, rows_read, sessions
 from tests.pipeline.test_archive import die
+from topics.config import Config
 
 NOON = 1_748_476_800_000  # a full minute
 
@@ -242,3 +244,53 @@ def test_latest_into_a_topic_brings_what_changed(spark: SparkSession, dsn: str) 
     table = rows("SELECT tag, data::text FROM topic_log WHERE topic = 'table' ORDER BY seq")
     assert sorted(table[:2]) == [("a", '{"n":5}'), ("b", '{"n":6}')]
     assert sorted(table[2:]) == [("b", '{"n":1}'), ("c", '{"n":2}')]
+
+
+TABLES = ("pipeline_reading", "topics_cursor", "topics_topic", "topics_topichead")
+# Copies of a topic that a job has read to its head.
+COPIES = """
+INSERT INTO topics_topic
+SELECT (jsonb_populate_record(t, jsonb_build_object('id', 1000000 + n, 'name', 'shop:' || n))).*
+  FROM topics_topic t, generate_series(1, %(count)s) n WHERE name = 'shop:first';
+INSERT INTO topics_topichead
+SELECT (jsonb_populate_record(h, jsonb_build_object('topic_id', 1000000 + n))).*
+  FROM topics_topichead h, generate_series(1, %(count)s) n WHERE head_seq = 1;
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT topic_id, 'pipeline', %(name)s, 1, 0, 0 FROM topics_topichead WHERE head_seq = 1;
+INSERT INTO pipeline_reading (topic_id, name, target) SELECT topic_id, name, %(target)s FROM topics_cursor;
+"""
+
+
+@pytest.mark.parametrize("job", ["rollup", "archive"])
+def test_a_job_with_nothing_new_reads_each_topic_once(dsn: str, tmp_path: Path, job: str) -> None:
+    """Few rows for each topic, and one session, which holds the run's locks."""
+    name, target = "rollup", "rollup"
+    if job == "archive":
+        target = LocalFiles(str(tmp_path)).root
+        name = reading.reading_name("archive", target)
+    numbers("shop:first", 1)
+    scripts.put_topic("shop:empty", Config(), now_ms())
+    with connection.cursor() as cursor:
+        cursor.execute(COPIES, {"count": 1_000, "name": name, "target": target})
+        cursor.execute("ANALYZE " + ", ".join(TABLES))
+    options = {"topic": "shop:*"} | ({"out": str(tmp_path)} if job == "archive" else {})
+    opened, read = sessions(), rows_read(*TABLES)
+    assert perform(job, options).read == 0
+    assert sessions() - opened == 1
+    assert rows_read(*TABLES) - read <= 10 * 1_000
+    assert rows("SELECT count(*) FROM pipeline_reading") == [(1_001,)]  # none of the topic that has nothing to read
+
+
+def test_a_job_reads_what_routers_bring_to_topics_of_a_prefix(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    mirror("orders", "shop:copy")
+    numbers("orders", 3)
+    numbers("shop:own", 2)
+    run_of = perform("archive", {"topic": "shop:*", "out": str(tmp_path)})
+    assert run_of.read == 5
+    assert {each["topic"]: each["records"] for each in run_of.report["topics"]} == {"shop:copy": 3, "shop:own": 2}
+    scripts.delete_topic("shop:own", False, now_ms())
+    numbers("orders", 1)
+    assert perform("archive", {"topic": "shop:*", "out": str(tmp_path)}).report["topics"] == [
+        {"topic": "shop:copy", "records": 1, "upto_seq": 4, "missed": 0, "trimmed": 0}
+    ]
+    assert rows("SELECT count(*) FROM pipeline_reading") == [(1,)]

@@ -1,83 +1,148 @@
-"""kill -9 of drivers, at moments nobody chose: nothing is lost, and nothing comes twice. And a cluster of several processes."""
+"""kill -9 of a driver, at a moment nobody chose, under a query and all jobs that write: nothing is lost, and nothing comes twice.
+
+They run side by side, because each kill costs the start of a JVM. A run after the kill has the result of one run that nobody
+killed.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
 from pyspark.sql import SparkSession
 
-from base.processes import die_with_parent
-from tests.instances import ROOT, until
-from tests.pipeline.cluster import WORKERS, cluster
-from tests.pipeline.filling import ODD, fill, numbers, rows
+from pipeline.running import perform
+from tests import scripts
+from tests.instances import until
+from tests.log.test_reclaim import mirror
+from tests.pipeline.filling import numbers, rows
+from tests.pipeline.programs import Start, kill
 from tests.pipeline.query import copy
+from tests.pipeline.test_archive import seqs
 
-Start = Callable[..., subprocess.Popen[bytes]]
+KILLS = 2 if int(os.environ.get("THOROUGH", "1")) > 1 else 1
 CHOSEN = random.Random()
+LAST = """
+SELECT DISTINCT ON (tag) tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY tag, seq DESC
+"""
+ROLLED_UP = """
+SELECT t.name, r.node, r.tag_prefix, sum(r.records)::int, sum(r.bytes)::int, min(r.first_seq), max(r.last_seq)
+  FROM pipeline_rollup r JOIN topics_topic t ON t.id = r.topic_id GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+COUNTED = """
+SELECT topic::text, coalesce(node, ''), coalesce(split_part(tag, ':', 1), ''), count(*)::int,
+       sum(octet_length(data::text) + coalesce(octet_length(meta::text), 0))::int, min(seq), max(seq)
+  FROM topic_log WHERE topic ^@ 'shop:' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+REACHED = """
+SELECT coalesce(sum(c.seq), 0)::int FROM topics_cursor c JOIN topics_topic t ON t.id = c.topic_id
+ WHERE c.kind = 'pipeline' AND t.name ^@ %s
+"""
+COUNT = "SELECT count(*)::int FROM topic_log WHERE topic = %s"
+DATA = "SELECT data::text FROM topic_log WHERE topic = %s ORDER BY seq"
 
 
-@pytest.fixture
-def start(dsn: str, small: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    """Start a Python program on this test's database, in a session of its own."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    parent = os.getpid()
-
-    def run(*argv: str, **environment: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / "output").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, *argv],
-                env={**os.environ, **small, "DATABASE_URL": dsn, "TOPICS_SPARK_MEMORY": "600m", **environment},
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent),  # and its JVM with it
-            )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        kill(process)
+def one(statement: str, *arguments: Any) -> int:
+    return int(rows(statement, *arguments)[0][0])
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL the driver and its JVM."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+class Killed(NamedTuple):
+    """What is killed: a job with its options (or the query), how far it got, where it ends, and a look at it after each kill.
+
+    The function that yields it fills topics before, and completes the work afterwards.
+    """
+
+    job: str
+    options: dict[str, Any]
+    reached: Callable[[], int]
+    end: int
+    look: Callable[[], None] = lambda: None
 
 
-def cursor_seq(kind: str) -> int:
-    found = rows("SELECT max(seq) FROM topics_cursor WHERE kind = %s", kind)
-    return int(found[0][0] or 0)
+def archive(spark: SparkSession, dsn: str, folder: Path) -> Iterator[Killed]:
+    """It trims once it has archived everything."""
+    numbers("archived", 4000)
+    options = {"topic": "archived", "out": str(folder / "archive"), "trim": True}
+
+    def look() -> None:
+        held = rows("SELECT seq FROM topic_log WHERE topic = 'archived' ORDER BY seq")
+        assert held in ([], [(seq,) for seq in range(1, 4001)])  # the topic is trimmed after the last step
+        if not held:
+            assert one(REACHED, "archived") == 4000
+
+    yield Killed("archive", {**options, "step": 1000}, lambda: one(REACHED, "archived"), 4000, look)
+    numbers("archived", 10)
+    perform("archive", options)
+    assert one(COUNT, "archived") == 0
+    assert seqs(spark, folder / "archive") == list(range(1, 4011))
+    assert perform("verify", {"topic": "archived", "archive": options["out"]}).state == "done"
 
 
-def kill_midway(process: subprocess.Popen[bytes], reached: Callable[[], int], end: int) -> None:
-    """Kill it some moments after it got further, at the latest when it is through."""
-    before = reached()
-    goal = CHOSEN.randint(before + 1, (before + end) // 2)
-    until(lambda: process.poll() is not None or reached() >= goal, "the process to get on", seconds=120)
-    time.sleep(CHOSEN.random() * 0.5)  # anywhere in a step: which moment this meets is what chance is for
-    kill(process)
+def rollup(spark: SparkSession, dsn: str, folder: Path) -> Iterator[Killed]:
+    for n in range(6):
+        numbers(f"shop:{n}", 300, tag=tags(300, 50), node=["n1", "n2", "n2"] * 100)
+    mirror("shop:0", "shop:copy")
+    scripts.catch_up(scripts.look_up("shop:copy").id, 300)
+    yield Killed("rollup", {"topic": "shop:*"}, lambda: one(REACHED, "shop:"), 2100)
+    numbers("shop:5", 10)
+    perform("rollup", {"topic": "shop:*"})
+    assert rows(ROLLED_UP) == rows(COUNTED)
+    assert rows("SELECT sum(records) FROM pipeline_delay") == [(300,)]
+    assert rows("SELECT count(*) FROM pipeline_staged") == [(0,)]
 
 
-def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(
-    spark: SparkSession, dsn: str, start: Start, tmp_path: Path
-) -> None:
+def latest_in_a_topic(spark: SparkSession, dsn: str, folder: Path) -> Iterator[Killed]:
+    numbers("changing", 1000, tag=tags(1000, 160))
+    options = {"topic": "changing", "into": "table"}
+    yield Killed("latest", options, lambda: one(COUNT, "table"), 160)
+    numbers("changing", 20, tag=tags(20, 160))
+    perform("latest", options)
+    assert rows(LAST, "table") == rows(LAST, "changing")
+    assert one(COUNT, "table") == 160 + 20  # each tag once for each run's end
+
+
+def latest_in_a_folder(spark: SparkSession, dsn: str, folder: Path) -> Iterator[Killed]:
+    out = folder / "latest"
+    options = {"topic": "kept", "out": str(out)}
+    numbers("kept", 1000, tag=tags(1000, 160))
+    perform("latest", options)
+    numbers("kept", 20, tag=tags(20, 160))
+
+    def files() -> set[str]:
+        """The files of Parquet that are there. A run may move or remove them while we look."""
+        shown = (name for place in folder.glob("*latest*") for *_, names in os.walk(place) for name in names)
+        return {name for name in shown if name.endswith(".parquet")}
+
+    seen = files()
+
+    def look() -> None:
+        """The folder of before, or of this run. Between two moves it has another name."""
+        shown = out if out.exists() else next(folder.glob("_latest.old-*"))
+        assert spark.read.parquet(str(shown)).count() == 160
+        seen.update(files())
+
+    yield Killed("latest", options, lambda: len(files() - seen), 1, look)
+    perform("latest", options)
+    found = spark.read.parquet(str(out)).orderBy("tag").select("tag", "node", "meta", "data").collect()
+    assert [tuple(row) for row in found] == rows(LAST, "kept")
+    assert not list(folder.glob("_latest.*"))
+
+
+def tags(count: int, different: int) -> list[str]:
+    return [f"t{n % 2}:{n % different}" for n in range(count)]
+
+
+def query(spark: SparkSession, dsn: str, folder: Path) -> Iterator[Killed]:
+    """From one topic to another, while records are appended."""
     done = threading.Event()
 
     def append() -> None:
@@ -89,33 +154,44 @@ def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(
     numbers("orders", 1000)
     writer = threading.Thread(target=append)
     writer.start()
-    checkpoint = str(tmp_path / "checkpoint")
     try:
-        kill_midway(start("-m", "tests.pipeline.query", dsn, checkpoint), written, 2500)
-        writer.join()
-        copy(spark, dsn, checkpoint).trigger(availableNow=True).start().awaitTermination()
-        assert cursor_seq("named") == 2500
+        yield Killed("", {}, lambda: one(COUNT, "out"), 2500)
     finally:
         done.set()
         writer.join()
-    data = "SELECT data::text FROM topic_log WHERE topic = %s ORDER BY seq"
-    assert rows(data, "out") == rows(data, "orders")
+    copy(spark, dsn, str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    assert one("SELECT max(seq) FROM topics_cursor WHERE kind = 'named'") == 2500
+    assert rows(DATA, "out") == rows(DATA, "orders")
 
 
-def written() -> int:
-    return int(rows("SELECT count(*) FROM topic_log WHERE topic = 'out'")[0][0])
+def goal(work: Killed) -> int:
+    """Returns a number that the work gets to."""
+    return CHOSEN.randint(min(work.reached() + 1, work.end), work.end)
 
 
-def test_a_read_a_write_and_a_stream_run_on_a_cluster(
-    dsn: str, small: dict[str, str], start: Start, tmp_path: Path
-) -> None:
-    """On executors that have nothing of the project except what the driver sends them."""
-    fill("orders", ODD * 40, tag=[f"t:{n}" for n in range(440)])
-    with cluster(tmp_path, small) as master:
-        argv = ("-m", "tests.pipeline.spread", dsn, str(tmp_path / "checkpoint"))
-        code = start(*argv, SPARK_MASTER=master, SPARK_LOCAL_IP="127.0.0.1").wait(240)
-    assert code == 0, (tmp_path / "output").read_text()[-4000:]
-    assert len(list(tmp_path.glob("worker*/app-*/*/stderr"))) == WORKERS  # each worker had an executor
-    data = "SELECT tag, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
-    assert rows(data, "out") == rows(data, "orders")
-    assert sorted(rows(data, "copy")) == sorted(rows(data, "orders"))
+def kill_midway(process: subprocess.Popen[bytes], works: list[Killed], output: Path) -> None:
+    """Kills the process some moments after some of the works, one to all of them, got further."""
+    goals, enough = [goal(work) for work in works], CHOSEN.randint(1, len(works))
+
+    def is_midway() -> bool:
+        return sum(work.reached() >= goal for work, goal in zip(works, goals, strict=True)) >= enough
+
+    until(lambda: process.poll() is not None or is_midway(), f"{enough} of {len(works)} to get on", seconds=300)
+    assert process.poll() is None, output.read_text()[-4000:]
+    time.sleep(CHOSEN.random() * 0.5)  # anywhere in a step: which moment this meets is what chance is for
+    kill(process)
+
+
+@pytest.mark.guarantee("S3")
+@pytest.mark.guarantee("S4")
+def test_a_query_and_jobs_are_killed(spark: SparkSession, dsn: str, start: Start, tmp_path: Path) -> None:
+    tried = [work(spark, dsn, tmp_path) for work in (archive, rollup, latest_in_a_topic, latest_in_a_folder, query)]
+    works = [next(each) for each in tried]
+    jobs = json.dumps([(work.job, work.options) for work in works if work.job])
+    for _ in range(KILLS):
+        process = start("-m", "tests.pipeline.side_by_side", dsn, str(tmp_path / "checkpoint"), jobs)
+        kill_midway(process, works, tmp_path / "output")
+        for work in works:
+            work.look()
+    for each in tried:
+        next(each, None)

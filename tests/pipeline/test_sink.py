@@ -26,6 +26,7 @@ from pipeline.database import database
 from pipeline.options import Options
 from pipeline.written import Caps, Claim
 from tests import scripts
+from tests.fuzz.values import DEEPER, KEPT
 from tests.instances import until
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from topics.config import Config
@@ -67,6 +68,7 @@ def test_a_query_writes_each_record_once_and_byte_for_byte(spark: SparkSession, 
     assert rows(DATA, "out") == rows(DATA, "orders")
 
 
+@pytest.mark.guarantee("S4")
 def test_a_batch_that_comes_again_late_is_not_written_again(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     numbers("orders", 10)
     copy(spark, dsn, tmp_path, maxRecordsPerTrigger=5)
@@ -85,6 +87,66 @@ def test_a_batch_write_is_written_once_a_call_or_once_for_its_id(spark: SparkSes
     for batch in (1, 2, 2, 1):
         write(frame, dsn, writeId="mine", batch=batch)
     assert rows(DATA, "out") == [("a", None, None, '{"n":1}'), (None, None, None, "2")] * 4
+
+
+def numbered(spark: SparkSession, partitions: int, fails_at: int | None = None) -> DataFrame:
+    """The numbers 0 to 999. `fails_at`: this number is no JSON."""
+    frame = spark.range(0, 1000, 1, partitions)
+    return frame.selectExpr(
+        f"CASE WHEN id = {-1 if fails_at is None else fails_at} THEN 'x,' ELSE string(id) END AS data"
+    )
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 5])
+def test_a_repeat_of_a_finished_write_writes_nothing(spark: SparkSession, dsn: str, partitions: int) -> None:
+    write(numbered(spark, 3), dsn, writeId="load-7")
+    write(numbered(spark, partitions), dsn, writeId="load-7")
+    assert sorted(written_data()) == list(range(1000))
+    write(numbered(spark, partitions), dsn, writeId="load-7", batch=1)
+    assert len(written_data()) == 2000
+
+
+@pytest.mark.parametrize("partitions", [2, 5])
+def test_a_repeat_of_an_unfinished_write_needs_the_same_partitions(
+    spark: SparkSession, dsn: str, partitions: int
+) -> None:
+    with pytest.raises((PySparkException, Py4JJavaError), match="is no JSON"):
+        write(numbered(spark, 3, fails_at=999).coalesce(3), dsn, writeId="load-7")
+    before = written_data()
+    assert 0 < len(before) < 1000
+    with pytest.raises((PySparkException, Py4JJavaError), match="repeat it with the same partitions"):
+        write(numbered(spark, partitions), dsn, writeId="load-7")
+    assert written_data() == before
+    write(numbered(spark, 3), dsn, writeId="load-7")
+    assert sorted(written_data()) == list(range(1000))
+    write(numbered(spark, partitions), dsn, writeId="load-7")
+    assert len(written_data()) == 1000
+
+
+def test_a_column_names_the_topic_of_each_record(spark: SparkSession, dsn: str) -> None:
+    frame = spark.range(0, 100, 1, 3).selectExpr("concat('out-', id % 7) AS topic", "string(id) AS data")
+    for batch in (0, 0, 1):
+        frame.write.format("topics").mode("append").options(dsn=dsn, writeId="many", batch=batch).save()
+    found = rows("SELECT topic, count(*), sum(data::text::int) FROM topic_log GROUP BY topic ORDER BY topic")
+    assert found == [(f"out-{n}", 2 * len(range(n, 100, 7)), 2 * sum(range(n, 100, 7))) for n in range(7)]
+
+
+def test_a_query_writes_to_the_topics_of_its_column(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 20)
+    stream = spark.readStream.format("topics").options(dsn=dsn, topic="orders", startingSeq="earliest").load()
+    sink = stream.selectExpr("if(seq % 2 = 0, 'even', 'odd') AS topic", "data").writeStream.format("topics")
+    query = sink.options(dsn=dsn, checkpointLocation=str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    found = rows("SELECT topic, count(*) FROM topic_log GROUP BY topic ORDER BY topic")
+    assert found == [("even", 10), ("odd", 10), ("orders", 20)]
+
+
+@pytest.mark.parametrize(("topic", "refusal"), [("NULL", "topic is null"), ("'no topic'", "invalid topic .no topic.")])
+def test_a_record_without_a_valid_topic_is_refused(spark: SparkSession, dsn: str, topic: str, refusal: str) -> None:
+    frame = spark.sql(f"SELECT string({topic}) AS topic, '1' AS data")
+    with pytest.raises((PySparkException, Py4JJavaError), match=refusal):
+        frame.write.format("topics").mode("append").options(dsn=dsn).save()
+    assert rows("SELECT count(*) FROM topic_log") == [(0,)]
 
 
 def test_what_is_no_json_fails_the_write_and_leaves_nothing(spark: SparkSession, dsn: str) -> None:
@@ -128,6 +190,17 @@ def test_chunks_have_the_records_as_they_came(monkeypatch: pytest.MonkeyPatch) -
     assert '{"k" : 1.0}' in made[-1].metas
 
 
+def test_sql_has_the_bound_for_the_depth_too(dsn: str) -> None:
+    for deep in ({"data": DEEPER[0].decode()}, {"data": "1", "meta": f'{{"k":{DEEPER[1].decode()}}}'}):
+        with pytest.raises(InvalidRequest, match="at most 128 levels"):
+            append_whole(Claim("out", "w", 0, 0), [batch({"data": "1"}, deep)])
+    assert append_whole(Claim("out", "w", 0, 0), records(2)) == 2
+    for value in (*(each for each in KEPT if b"u0000" not in each), *DEEPER):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT json_is_deep(%s)", [value.decode()])
+            assert cursor.fetchone() == (value in DEEPER,), value[:50]
+
+
 def test_records_beyond_a_bound_are_refused() -> None:
     with pytest.raises(RecordTooLarge, match="a record has 12 bytes: expected at most 11"):
         list(chunks([batch({"data": "1"}, {"data": "12345", "meta": '{"a":1}'})], BOUNDS._replace(record_bytes=11)))
@@ -148,6 +221,7 @@ def test_records_beyond_a_bound_are_refused() -> None:
         ("data STRING", {"batch": "1"}, "give both"),
         ("data STRING", {"batch": "-1"}, "batch=-1 is not a whole number"),
         ("data STRING", {"topic": ""}, "the option topic is missing"),
+        ("data STRING, topic STRING", {}, "the option topic and the column topic both name the topic"),
         ("data STRING", {"url": "postgresql://x"}, "dsn and url say the same"),
     ],
 )
@@ -197,6 +271,7 @@ def written_data() -> list[int]:
     return [int(data) for *_, data in rows(DATA, "out")]
 
 
+@pytest.mark.guarantee("S4")
 def test_of_two_tries_at_once_one_writes(dsn: str) -> None:
     claim, done = Claim("out", "w", 0, 7), []
     append_whole(claim._replace(batch=6), records(1))

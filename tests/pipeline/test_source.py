@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +13,30 @@ import pytest
 from django.db import connection
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from pipeline import batch
-from pipeline.batch import BatchReader
+from pipeline.batch import BatchReader, batch_reader
 from pipeline.columns import SCHEMA
 from pipeline.database import database
 from pipeline.options import Options
 from pipeline.progress import lag
-from pipeline.scan import Range, Scan
+from pipeline.scan import Range, Scan, ScanShare
 from pipeline.source import Topics
 from pipeline.stream import OPTIONS, share
 from tests import scripts
@@ -122,7 +135,20 @@ def test_seqs_alone_are_those_of_the_records(spark: SparkSession, dsn: str) -> N
 def test_a_tag_is_a_filter_of_batches_and_streams(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     numbers("orders", 4, tag=["paid:1", "paid:%", "order:1", None])
     assert read(spark, dsn, topic="orders", tag="paid:*").count() == 2
-    assert Query(spark, dsn, tmp_path, topic="orders", tag="paid:%").run().seqs == [2]
+    assert Query(spark, dsn, tmp_path / "one", topic="orders", tag="paid:%").run().seqs == [2]
+    assert Query(spark, dsn, tmp_path / "some", topic="orders", tags="order:*, paid:%").run().seqs == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("tags", "seqs"),
+    [("a*", [1, 2, 3]), ("a_c,*\\", [3]), ("a%,%*", [4]), ("abc, b\\d ,c", [1, 5]), (",", [1, 2, 3, 4, 5, 6])],
+)
+def test_tags_are_tags_or_their_starts(dsn: str, tags: str, seqs: list[int]) -> None:
+    numbers("orders", 6, tag=["abc", "a", "a_c", "%", "b\\d", None])
+    reader = batch_reader({"dsn": dsn, "topic": "orders", "tags": tags}, ("seq",))
+    assert [
+        seq for part in reader.partitions() for sent in reader.read(part) for seq in sent["seq"].to_pylist()
+    ] == seqs
 
 
 def test_user_and_password_are_options_as_for_jdbc(spark: SparkSession, dsn: str) -> None:
@@ -152,7 +178,78 @@ def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> No
     left = Not(EqualTo(("tag",), "x"))
     pushed = [GreaterThan(("seq",), 10), StringStartsWith(("tag",), "order:"), In(("node",), ("a", "b")), left]
     assert list(reader.pushFilters(pushed)) == [left]
-    assert next(part.first for part in reader.partitions()) == 10  # type: ignore[attr-defined]
+    assert next(share.ranges[0].first for share in reader.partitions()) == 11  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "micros", "seqs"),
+    [
+        (GreaterThan, 0, [3, 4]),
+        (GreaterThan, 1, [3, 4]),
+        (GreaterThan, -1, [2, 3, 4]),
+        (GreaterThanOrEqual, 0, [2, 3, 4]),
+        (GreaterThanOrEqual, 1, [3, 4]),
+        (GreaterThanOrEqual, -999, [2, 3, 4]),
+        (LessThan, 0, [1]),
+        (LessThan, 1, [1, 2]),
+        (LessThanOrEqual, 0, [1, 2]),
+        (LessThanOrEqual, 999, [1, 2]),
+        (LessThanOrEqual, -1, [1]),
+        (EqualTo, 0, [2]),
+        (EqualTo, 1, []),
+    ],
+)
+def test_a_time_is_pushed_to_the_index(dsn: str, wanted: type[Filter], micros: int, seqs: list[int]) -> None:
+    """Records have times in ms. Spark compares times that are exact to the microsecond."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for n in range(4):
+        numbers("orders", 1, now=int(noon.timestamp() * 1000) + n - 1)
+    pushed = wanted(("ts_time",), noon + timedelta(microseconds=micros))  # type: ignore[call-arg]
+    assert travel(dsn, IsNotNull(("ts_time",)), pushed) == (seqs, len(seqs))
+
+
+def test_one_of_several_values_is_pushed(dsn: str) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for n in range(4):
+        numbers("orders", 1, now=int(noon.timestamp() * 1000) + n, tag=[f"order:{n}"])
+    assert travel(dsn, In(("tag",), ("order:1", "order:3", "order:9"))) == ([2, 4], 4)
+    times = tuple(noon + timedelta(milliseconds=ms) for ms in (1, 1.5, 2, 60_000))
+    assert travel(dsn, In(("ts_time",), times)) == ([2, 3], 3)
+    assert travel(dsn, In(("seq",), (2, 3)), GreaterThan(("ts",), 0)) == ([2, 3], 2)
+
+
+def travel(dsn: str, *filters: Filter) -> tuple[list[int], int]:
+    """Pushes filters. Returns the seqs of the records that PostgreSQL sends, and how many seqs the planned ranges have."""
+    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, batch.OPTIONS), ("seq", "ts_time"))
+    assert list(reader.pushFilters(list(filters))) == []
+    shares = reader.partitions()
+    found = [seq for share in shares for sent in reader.read(share) for seq in sent["seq"].to_pylist()]
+    return found, sum(part.last - part.first + 1 for share in shares for part in share.ranges)  # type: ignore[attr-defined]
+
+
+def test_pushed_times_select_as_spark_does(spark: SparkSession, dsn: str) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for n in range(4):
+        numbers("orders", 1, now=int(noon.timestamp() * 1000) + n, tag=[f"order:{n}"])
+    found = read(spark, dsn, topic="orders")
+    for condition, seqs in (
+        ("ts_time >= '2026-01-01 12:00:00.001'", [2, 3, 4]),
+        ("ts_time > timestamp'2026-01-01 14:00:00.001000+02:00' AND ts_time < '2026-01-01 12:00:00.0021'", [3]),
+        ("ts_time BETWEEN date'2026-01-01' AND timestamp'2026-01-01 12:00:00.001'", [1, 2]),
+        ("ts_time IN (timestamp'2026-01-01 12:00:00.003', timestamp'2026-01-01 12:00:00.0001')", [4]),
+        ("tag IN ('order:0', 'order:2')", [1, 3]),
+    ):
+        chosen = found.where(condition)
+        assert sorted(row.seq for row in chosen.collect()) == seqs, condition
+        assert not is_filtered_by_spark(chosen), condition
+    # Spark hands an OR to no Python source, and evaluates it itself.
+    either = found.where("tag = 'order:0' OR tag LIKE 'order:2%'")
+    assert sorted(row.seq for row in either.collect()) == [1, 3]
+    assert is_filtered_by_spark(either)
+
+
+def is_filtered_by_spark(frame: DataFrame) -> bool:
+    return re.search(r"\bFilter\b", frame._jdf.queryExecution().executedPlan().toString()) is not None
 
 
 def test_percent_signs_are_letters_as_others(spark: SparkSession, dsn: str) -> None:
@@ -174,6 +271,7 @@ def test_the_latest_time_that_a_long_can_hold(spark: SparkSession, dsn: str, con
     [
         ({"topic": "orders", "prefix": "o"}, "give one of the options topic and prefix"),
         ({}, "give one of the options topic and prefix"),
+        ({"topic": "orders", "tag": "a", "tags": "b"}, "give one of them"),
         ({"topic": "orders", "startingSeq": "-1"}, "startingSeq=-1 is not a whole number"),
         ({"topic": "orders", "startingSeq": "9" * 5000}, "999 is not a whole number"),
         ({"topic": "orders", "failOnDataLoss": "maybe"}, "failOnDataLoss=maybe is neither true nor false"),
@@ -225,6 +323,7 @@ def test_a_running_stream_gets_what_is_appended_and_its_cursor_follows(
     ]
 
 
+@pytest.mark.guarantee("S4")
 def test_a_tombstone_fails_a_stream_or_is_accepted(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     scripts.put_topic("orders", Config(cap_records=10), now_ms())
     numbers("orders", 5)
@@ -318,6 +417,7 @@ def test_a_loss_while_a_query_runs_ends_it_or_is_accepted(
         running.stop()
 
 
+@pytest.mark.guarantee("R1")
 def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     numbers("orders", 5)
     query = Query(spark, dsn, tmp_path, topic="orders").run()
@@ -327,7 +427,7 @@ def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSess
         if more:
             numbers("orders", more)
         with pytest.raises(
-            StreamingQueryException, match=r"above seq 5 \(restart\), .* read from seq 4 on: undo its effects"
+            StreamingQueryException, match=r"above seq 5 \(restart\), .* read, from seq 4 on: undo its effects"
         ):
             query.run()
     query.options["failOnDataLoss"] = "false"
@@ -335,6 +435,7 @@ def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSess
     assert query.run().seqs == [1, 2, 3, 4, 5, head - 1, head]
 
 
+@pytest.mark.guarantee("W5")
 def test_a_stream_that_starts_in_the_predecessor_of_a_topic_fails(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
@@ -374,7 +475,7 @@ def test_a_worker_that_lost_its_connection_reads_with_a_new_one(dsn: str) -> Non
     """A worker keeps ADBC's database, which PostgreSQL must be able to leave."""
     numbers("orders", 3)
     scan = Scan(database(dsn), ("seq", "data"), True)
-    part = Range("orders", scripts.look_up("orders").id, 0, 0, 1, 3)
+    part = ScanShare([Range("orders", scripts.look_up("orders").id, 0, 0, 1, 3)])
     reading = scan.read(part)
     assert next(reading)["seq"].to_pylist() == [1, 2, 3]
     gone = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'topics pipeline'"

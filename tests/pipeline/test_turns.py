@@ -23,10 +23,9 @@ from tests import scripts
 from tests.instances import until
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import numbers, rows
+from tests.pipeline.programs import Start, kill
 from tests.pipeline.test_archive import seqs
-from tests.pipeline.test_kill import Start, kill, start
 
-__all__ = ["start"]
 Options = dict[str, Any]
 TURNS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7200 AND granted"
 

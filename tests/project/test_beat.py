@@ -19,8 +19,8 @@ from django.conf import settings
 from base.processes import die_with_parent
 from tests.instances import ROOT, until
 from tests.preloaded import begin
-from topics_project.beat import LOCK
 from topics_project.forks import Fork
+from topics_project.operations.beat import LOCK
 
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
@@ -139,7 +139,7 @@ def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
     until(lambda: not holders(), "the turn to be free")
 
 
-def test_nobody_waits_for_the_lock_that_beat_holds() -> None:
+def test_no_process_waits_for_the_lock_that_beat_holds() -> None:
     sources = [
         path for app in ("topics", "routers") for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")
     ]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded.children import Child, die_with_parent
 from tests.instances import ROOT, until
-from topics_project.embedded.children import Child, die_with_parent
 
 # Deaf to everything that can be ignored, once it has said so.
 DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; done"]
@@ -18,7 +18,7 @@ DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; do
 PARENT = """
 import signal, sys
 from pathlib import Path
-from topics_project.embedded.children import Child
+from embedded.children import Child
 log, *argv = sys.argv[1:]
 child = Child("child", argv, Path(log), patience=0.1, {options})
 child.start()

@@ -77,6 +77,22 @@ def test_a_setting_of_postgresql_that_loses_or_blocks(whole: Instance, setting: 
         os.kill(postmaster, signal.SIGHUP)
 
 
+def test_an_sql_object_of_another_version(whole: Instance) -> None:
+    """`migrate --check` notices it as well, and `migrate` applies the text of this version."""
+
+    def migrate(*options: str) -> subprocess.CompletedProcess[str]:
+        return run([sys.executable, "manage.py", "migrate", *options], whole.environment, ROOT)
+
+    with whole.connect() as connection:
+        connection.execute("UPDATE store_object SET digest = 'of another' WHERE name = 'topics/functions/topic_era'")
+    said = "warning 1 SQL object of another version or missing: topics/functions/topic_era. Run `manage.py migrate`"
+    assert lines(whole)["objects"].startswith(said)
+    assert migrate("--check").returncode == 1
+    assert "SQL objects: 1 applied." in migrate().stdout
+    assert migrate("--check").returncode == 0
+    assert "objects" not in lines(whole)
+
+
 def test_processes_that_do_not_run(instances: Callable[..., Instance]) -> None:
     instance = instances(ROUTEMASTER_CLIENTS="plain")
     found = lines(instance)

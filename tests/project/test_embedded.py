@@ -14,14 +14,14 @@ import psycopg
 import pytest
 import redis
 
+import embedded
 from base.locks import is_locked
+from embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 from tests.instances import ROOT, until
-from topics_project import embedded
-from topics_project.embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 
 HOLD = """
 import sys
-from topics_project import embedded
+import embedded
 from pathlib import Path
 with embedded.use(Path(sys.argv[1])) as servers:
     print(servers.database_url, flush=True)
@@ -72,7 +72,7 @@ def guards(data: Path) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = entry.read_bytes().split(b"\0")
-            if b"topics_project.embedded" in words and os.fsencode(data) in words:
+            if b"embedded" in words and os.fsencode(data) in words:
                 found.append(int(entry.parent.name))
     return found
 

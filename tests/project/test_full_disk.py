@@ -11,10 +11,10 @@ import pytest
 from django.test import RequestFactory
 
 from base.errors import StorageFull
+from embedded.postgres import wal_limits
 from store.database import prepared, translated
 from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
-from topics_project.embedded.postgres import wal_limits
 from wire.docs import failed
 
 MEGABYTE = 2**20

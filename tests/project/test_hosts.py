@@ -43,7 +43,7 @@ def test_probes_may_ask_by_any_address(server: Instance, path: str) -> None:
     assert ask(server, "GET", path, Host="10.1.2.3:4000").status == 200
 
 
-def test_who_names_nobody_is_refused(server: Instance) -> None:
+def test_a_request_without_a_host_is_refused(server: Instance) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"GET /v0/topics HTTP/1.0\r\n\r\n")
         assert b" 400 " in client.recv(64)

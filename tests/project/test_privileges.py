@@ -62,7 +62,7 @@ def test_a_routed_topic_is_read_whatever_an_analyst_tries(server: Instance, anal
 
 def test_a_role_that_writes_topics_keeps_its_locks(server: Instance) -> None:
     """A server whose own role is no superuser, in a database that a superuser prepared."""
-    from topics_project import privileges
+    from topics_project.operations import privileges
 
     with server.connect() as database:
         database.execute("CREATE ROLE writer LOGIN PASSWORD 'secret'")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import embedded
+from embedded import programs
 from tests.conftest import newest
 from tests.instances import ROOT
-from topics_project import embedded
-from topics_project.embedded import programs
 
 
 @pytest.fixture(autouse=True)

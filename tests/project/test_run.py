@@ -99,9 +99,9 @@ def test_what_it_keeps_is_for_its_owner_only(new: Instance) -> None:
 
 
 def test_another_command_uses_the_running_servers(instance: Instance) -> None:
-    before = instance.pids("topics_project.embedded")
+    before = instance.pids("-m embedded")
     assert manage(instance, "migrate", "--check").returncode == 0
-    assert instance.pids("topics_project.embedded") == before
+    assert instance.pids("-m embedded") == before
 
 
 def test_a_second_run_on_the_same_folder_is_refused(instance: Instance) -> None:
@@ -143,9 +143,8 @@ def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: sig
     idle.stop()
 
 
-@pytest.mark.parametrize(
-    "name", ["topics_project.web", "celery worker", "celery beat", "redis-server", "topics_project.embedded"]
-)
+@pytest.mark.guarantee("S5")
+@pytest.mark.parametrize("name", ["topics_project.web", "celery worker", "celery beat", "redis-server", "-m embedded"])
 def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
     name = name.replace("celery", "-A topics_project.celery")
     before = until(lambda: instance.pids(name), name)
@@ -155,6 +154,7 @@ def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
     until(instance.is_ready, "it to be ready")
 
 
+@pytest.mark.guarantee("S5")
 def test_after_kill_of_everything_it_starts_again(idle: Instance) -> None:
     idle.start()
     idle.kill()
@@ -196,7 +196,7 @@ def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
 
 def test_a_connection_waits_for_the_next_web_process(idle: Instance) -> None:
     """Instead of a refusal, while the only one is replaced."""
-    idle.settings["WEB_WORKERS"] = "1"
+    idle.settings["TOPICS_PROCESSES"] = ""
     idle.start()
     main, worker = sorted(idle.pids("topics_project.web"))
     os.kill(worker, signal.SIGKILL)
@@ -206,6 +206,7 @@ def test_a_connection_waits_for_the_next_web_process(idle: Instance) -> None:
 
 
 def test_two_instances_run_side_by_side(instance: Instance, idle: Instance) -> None:
+    idle.settings["TOPICS_PROCESSES"] = ""
     idle.start()
     assert idle.get("/v0/health")[0] == instance.get("/v0/health")[0] == 200
     assert idle.servers.database_url != instance.servers.database_url

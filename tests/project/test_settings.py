@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from base.refusal import Refusal
+from shell.cli import program
 from tests.instances import OURS, ROOT
 from tests.preloaded import run
 from topics_project import environment, reference
@@ -182,6 +184,13 @@ def test_every_process_refuses(process: str) -> None:
     assert "Traceback" not in refused.stdout + refused.stderr
 
 
+def variables_of(command: click.Command) -> set[str]:
+    """The variables that this command and the commands below it read."""
+    within = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {str(each.envvar) for each in command.params if each.envvar}
+    return own.union(*map(variables_of, within))
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -190,7 +199,8 @@ def test_every_process_refuses(process: str) -> None:
         {"TOPICS_PROCESSES": ""},
         {"TOPICS_SERVICE_HOST": "10.0.0.7", "TOPICS_PORT": "tcp://10.0.0.7:4000"},  # as Kubernetes has it
         {"TOPICS_API_KEYS": "short:read"},
-        {"TOPICS_URL": "https://topics.example", "TOPICS_KEY": "secret"},  # for commands (docs/cli.md)
+        dict.fromkeys(variables_of(program), "secret"),  # for commands (docs/cli.md)
+        {"TOPICS_JOB_TOPIC": "t", "TOPICS_JOB_SEQ": "1", "TOPICS_JOB_TAG": "", "TOPICS_JOB_DELIVERIES": "1"},
         {"HOST": "localhost", "CORS_ALLOWED_ORIGINS": "https://app.example, http://localhost:3000"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
         {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},

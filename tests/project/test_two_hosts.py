@@ -53,6 +53,7 @@ def started(first: Instance) -> str:
     return run(argv, environment, ROOT).stdout
 
 
+@pytest.mark.guarantee("W4")
 def test_a_second_host_joins_and_ephemeral_topics_stay(first: Instance, instances: Callable[..., Instance]) -> None:
     second = instances(**joining(first))
     assert "other processes already serve this database" in second.output

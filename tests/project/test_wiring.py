@@ -6,6 +6,8 @@ import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -17,18 +19,23 @@ from topics_project import wiring
 from wire import shutdown
 
 ROOT = Path(settings.BASE_DIR)
-SLOTS = {
-    (file, node.target.id)
-    for file in ROOT.glob("*/**/*.py")
-    if file.relative_to(ROOT).parts[0] not in ("tests", ".venv")
-    for node in ast.walk(ast.parse(file.read_text()))
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and "Slot[" in ast.unparse(node.annotation)
-}
 
 
+@cache
 def slots() -> dict[str, Slot[object]]:
-    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): name for file, name in SLOTS}
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): name for file, name in declared()}
     return {f"{module}.{name}": getattr(import_module(module), name) for module, name in modules.items()}
+
+
+def declared() -> Iterator[tuple[Path, str]]:
+    """Yields the file and the name of each slot."""
+    packages = (folder for folder in ROOT.iterdir() if folder.name != "tests" and not folder.name.startswith("."))
+    for file in (file for package in packages for file in package.rglob("*.py")):
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)) if "Slot[" in text else ():
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if "Slot[" in ast.unparse(kind):
+                    yield file, name
 
 
 def test_a_second_value_is_refused() -> None:

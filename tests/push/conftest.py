@@ -37,6 +37,7 @@ def settings_of_bus(ca_file: Path) -> dict[str, str]:
         "PUSH_CALLBACK_CA": str(ca_file),
         "ROUTEMASTER_TIMEOUT": "2",
         "MAX_BACKOFF_MS": "1000",
+        "ROUTEMASTER_MIN_BACKOFF_MS": "0",
         "ROUTEMASTER_CLIENTS": "seeded--0123456789,plain",
     }
 

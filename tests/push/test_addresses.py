@@ -11,14 +11,15 @@ import pytest
 import trustme
 
 from base.errors import InvalidRequest
-from push import addresses
-from push.addresses import AddressRefused
-from push.subscriptions import check_callback
+from push.bus.subscriptions import check_callback
+from push.delivery import addresses
+from push.delivery.addresses import AddressRefused
 from tests.instances import Instance, until
 from tests.push.bus import ROOT, Client, new_client, url
 from tests.push.receiver import Batch, Handler, Receiver
 
 
+@pytest.mark.guarantee("P9")
 @pytest.mark.parametrize(
     "address",
     [
@@ -88,13 +89,6 @@ def test_http_is_for_this_machine(address: str) -> None:
         addresses.check(own, loopback_only=True)
 
 
-def test_a_name_is_looked_at_when_it_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 443))]
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", lambda *_: found)
-    with pytest.raises(AddressRefused):
-        addresses.connect("harmless.example", 443, 1, [], loopback_only=False)
-
-
 def failed(instance: Instance, who: Client, error: str) -> Callable[[], bool]:
     """Whether the log says so of a delivery."""
 
@@ -109,6 +103,7 @@ def failed(instance: Instance, who: Client, error: str) -> Callable[[], bool]:
     return look
 
 
+@pytest.mark.guarantee("P9")
 def test_a_denied_address_is_never_connected_to(strict: Instance, topic: str) -> None:
     publisher, subscriber = new_client(strict), new_client(strict)
     listener = socket.create_server(("127.0.0.2", 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import trustme
@@ -10,6 +9,7 @@ import trustme
 from push import autodrop
 from push.autodrop import Dropped
 from tests.instances import ROOT, Instance, until
+from tests.preloaded import run
 from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
@@ -19,7 +19,8 @@ def drop_now(instance: Instance) -> None:
     now = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "call", "push.autodrop"]
     servers = {"DATABASE_URL": instance.servers.database_url, "REDIS_URL": instance.servers.redis_url}
     secret = {"SECRET_KEY": (instance.data / "secret-key").read_text().strip()}
-    subprocess.run(now, env={**instance.environment, **servers, **secret}, cwd=ROOT, check=True, capture_output=True)
+    done = run(now, {**instance.environment, **servers, **secret}, ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_oldest_events_of_the_stalest_queue_go(strict: Instance, topic: str, ca: trustme.CA) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from base.clock import now_ms
-from push import clients, publish, subscriptions
-from push.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, set_back, take
+from push.bus import clients, publish, subscriptions
+from push.delivery.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, set_back, take
 from push.models import Subscriber
+from push.webhooks import leases, sources, webhooks
+from push.webhooks.config import PutWebhook
 from routers.advance import advance
 from store.script import run
 from tests.push.bus import new_topic, url
 from topics.models import Topic
+from wire.keys import OPEN
 
 HOUR_MS = 3_600_000
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,3 +65,24 @@ def test_a_time_to_come_is_set_back_to_the_longest_there_is(field: str, most_ms:
             assert getattr(subscriber, field) <= now_ms() + most_ms
         else:
             assert getattr(subscriber, field) == told
+
+
+def test_a_webhook_whose_times_are_an_hour_ahead_waits_no_hour() -> None:
+    wanted = PutWebhook(url="https://example.com/", topics=[new_topic()])
+    name = f"hook-{new_topic()}"
+    hook = run(webhooks.put(name, wanted, OPEN, now_ms())).webhook
+    ahead = now_ms() + HOUR_MS
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE push_webhook SET leased_until_ts = %s, retry_ts = %s", [ahead, ahead])
+        row = f"({hook.id}, 1, 1, 't', 1, 1, {ahead + 5_000}, {ahead})"
+        columns = "webhook_id, topic_id, seq, topic, attempts, first_ts, next_ts, set_ts"
+        cursor.execute(f"INSERT INTO push_webhookwaiting ({columns}) VALUES {row}")
+    run(leases.set_back())
+    due_ms = run(sources.next_due_ms(hook.id, 0))
+    assert due_ms is not None
+    assert 0 < due_ms <= 5_000
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT leased_until_ts, retry_ts FROM push_webhook WHERE id = %s", [hook.id])
+        leased_until_ts, retry_ts = cursor.fetchone()
+    assert leased_until_ts <= now_ms() + leases.LEASE_MS
+    assert retry_ts == 0

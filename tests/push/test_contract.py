@@ -213,6 +213,7 @@ def test_only_the_first_publisher_publishes(client: Callable[[], Client], topic:
     first.publish(topic, url(2))
 
 
+@pytest.mark.guarantee("P5")
 def test_of_racing_first_publishers_one_wins(client: Callable[[], Client]) -> None:
     clients = [client() for _ in range(6)]
     for _ in range(5):
@@ -334,6 +335,7 @@ def test_a_deleted_topic_is_anybodys(client: Callable[[], Client], topic: str) -
 # -- What is queued stays queued ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("P1")
 @pytest.mark.parametrize("several", [False, True], ids=["one topic", "several topics"])
 @pytest.mark.parametrize("how", ["unsubscribe", "unsubscribe all", "resubscribe", "delete topic", "delete token"])
 def test_what_is_queued_is_still_delivered(

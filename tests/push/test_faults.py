@@ -21,6 +21,7 @@ def shaky(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
         yield instance
 
 
+@pytest.mark.guarantee("P1")
 @pytest.mark.parametrize("server", ["redis-server", "postgres"])
 def test_publishing_while_a_server_is_away(shaky: Instance, ca: trustme.CA, topic: str, server: str) -> None:
     instance, receiver = shaky, Receiver(ca)
@@ -61,6 +62,7 @@ def durability(instance: Instance, topic: str) -> str:
     return str(reply.json["config"]["durability"])
 
 
+@pytest.mark.guarantee("P1")
 def test_an_event_that_was_acknowledged_with_fsync_survives_a_crash(
     instances: Callable[..., Instance], settings_of_bus: dict[str, str], ca: trustme.CA
 ) -> None:

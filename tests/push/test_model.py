@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import trustme
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -128,8 +129,9 @@ class World:
                 assert listed["events"] == {"sent": len(subscriber.expected), "queued": 0, "oldest": None}
 
 
+@pytest.mark.guarantee("P1", "P2")
 @given(operations=st.lists(OPERATIONS, min_size=10, max_size=60))
-@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4))
 def test_the_bus_does_what_the_model_says(bus: Instance, ca: trustme.CA, operations: list[tuple[Any, ...]]) -> None:
     world = World(bus, ca)
     try:

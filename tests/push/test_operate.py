@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from datetime import UTC, datetime
 
@@ -35,8 +36,13 @@ def test_a_subscriber_is_shown_without_secrets(
     page = desk.get(path + "change/")
     for shown in (topic, receiver.url(), "bus.queue:"):
         assert shown in page
+    assert 'name="_save"' not in page  # there is nothing to save
     for secret in (subscriber.token, "a-secret-name"):
         assert secret not in page
+    console = desk.get(path.replace("/push/", "/"))
+    assert subscriber.token not in console
+    assert "a-secret-name" not in console
+    assert 'redeliver/?seq=1"' in console  # the log knows the seqs of each batch
     log = rows(desk.get(f"/admin/push/delivery/?q={subscriber.name}"))
     assert sum(int(row[5]) for row in log) == 5
     assert {tuple(row[2:4]) for row in log} == {("acknowledged", "200")}
@@ -56,15 +62,56 @@ def test_pausing_and_resuming(
 def test_redelivering_from_a_seq_or_a_time(desk: Desk, path: str, subscriber: Client, receiver: Receiver) -> None:
     assert errors(desk.post(path + "redeliver/")) == "Enter a seq or a time."
     assert errors(desk.post(path + "redeliver/", seq="1", time="2026-01-01 00:00")) == "Enter a seq or a time."
-    assert "Delivery continues at seq 3 of the queue." in text(desk.post(path + "redeliver/", seq="3"))
+    assert "3 events" in text(desk.post(path + "redeliver/", seq="3"))
+    assert subscriber.drained()  # the count alone sends nothing
+    done = desk.post(path + "redeliver/", seq="3", confirmed="yes")
+    assert "3 events will be delivered again, from seq 3 of the queue." in text(done)
     until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 2, 3, 4)])
     until(subscriber.drained, "the queue to be empty")
-    desk.post(path + "redeliver/", time="2026-01-01 00:00")
+    desk.post(path + "redeliver/", time="2026-01-01 00:00", confirmed="yes")
     until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 2, 3, 4, 0, 1, 2, 3, 4)])
     until(subscriber.drained, "the queue to be empty")
     assert len({batch.id for batch in receiver.batches}) == len(receiver.batches)
-    desk.post(path + "redeliver/", time=f"{datetime.now(UTC).year + 1}-01-01 00:00")
-    assert subscriber.drained()
+
+
+def test_redelivering_never_skips_events(
+    desk: Desk, path: str, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    receiver.answer = lambda handler, batch: 500
+    for n in range(5, 8):
+        publisher.publish(topic, url(n))
+    until(lambda: desk.row(subscriber)[1] == "failing", "a failure")
+    for wanted in ({"seq": "7"}, {"time": f"{datetime.now(UTC).year + 1}-01-01 00:00"}):
+        for confirmed in ({}, {"confirmed": "yes"}):
+            refused = errors(desk.post(path + "redeliver/", **wanted, **confirmed))
+            assert "delivery has reached seq 5. To skip events, drop the queue" in refused
+    receiver.answer = lambda handler, batch: 200
+    until_acknowledged(receiver, [url(n) for n in range(8)])
+
+
+def test_an_event_that_blocks_a_subscriber_is_skipped(
+    desk: Desk, path: str, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    receiver.answer = lambda handler, batch: 500 if url(6) in [event["url"] for event in batch.events] else 200
+    for n in range(5, 8):
+        publisher.publish(topic, url(n))
+    until(lambda: desk.row(subscriber)[1] == "failing", "a failure")
+    first = desk.get(path + "skip/")
+    assert url(6) in first
+    assert "answered 500" in first
+    batch = re.search(r'name="batch" value="([^"]+)"', first)
+    assert batch
+    known = {"batch": batch[1]}
+    assert "The batch has the seqs" in errors(desk.post(path + "skip/", upto="99", **known))
+    assert "look again" in errors(desk.post(path + "skip/", upto="6", batch="another"))
+    last = re.search(r'name="upto" value="(\d+)"', first)
+    assert last
+    assert "Skipped" in text(desk.post(path + "skip/", upto=last[1], **known))
+    publisher.publish(topic, url(8))
+    until(subscriber.drained, "the queue to be empty")
+    assert receiver.acknowledged()[-1] == url(8)
+    assert url(6) not in receiver.acknowledged()
+    assert "No batch waits" in desk.get(path + "skip/")
 
 
 def test_a_test_event(desk: Desk, path: str, receiver: Receiver) -> None:
@@ -92,6 +139,7 @@ def test_dropping_a_queue_after_a_look(
     until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 12)])
 
 
+@pytest.mark.guarantee("P5")
 def test_handing_a_topic_over(bus: Instance, desk: Desk, publisher: Client, topic: str) -> None:
     publisher.publish(topic, url(0))
     other = new_client(bus)
@@ -104,8 +152,8 @@ def test_handing_a_topic_over(bus: Instance, desk: Desk, publisher: Client, topi
         assert call(bus.port, "POST", f"/topics/{topic}", publisher.token, event).status == 403
 
 
-def test_who_may_only_look_changes_nothing(bus: Instance, path: str) -> None:
-    for page in ("redeliver/", "drop/", "test/"):
+def test_a_user_who_may_only_look_changes_nothing(bus: Instance, path: str) -> None:
+    for page in ("redeliver/", "skip/", "drop/", "test/"):
         with urllib.request.urlopen(bus.url + path + page, timeout=30) as answer:
             assert "/admin/login/" in answer.url
 

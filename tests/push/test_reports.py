@@ -25,7 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from base.clock import now_ms
 from base.refusal import Refusal
-from push import exceptions, reporters
+from push.reports import exceptions, reporters
 from tests.console.test_grafana import expressions
 from tests.instances import ROOT, Instance, until
 from tests.push.bus import Client, until_acknowledged, url
@@ -262,7 +262,7 @@ def test_faults_go_to_honeybadger(collector: Collector, faults: Callable[[str], 
 FORK = """
 import logging, os
 from newrelic import agent
-from push import exceptions
+from push.reports import exceptions
 
 def fail(secret):
     try:

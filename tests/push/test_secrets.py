@@ -34,6 +34,7 @@ def subscribed(publisher: Client, subscriber: Client, topic: str, receiver: Rece
     return callback
 
 
+@pytest.mark.guarantee("P7")
 def test_no_client_sees_the_credentials_of_a_callback(
     subscribed: str, subscriber: Client, publisher: Client, root: Client, receiver: Receiver
 ) -> None:
@@ -45,6 +46,7 @@ def test_no_client_sees_the_credentials_of_a_callback(
     assert (subscriber.subscription() or {})["callback"] == receiver.url().replace("://", "://***@")
 
 
+@pytest.mark.guarantee("P7")
 def test_no_page_and_no_audit_entry_holds_the_credentials_of_a_callback(
     bus: Instance, subscribed: str, subscriber: Client, desk: Desk, receiver: Receiver
 ) -> None:
@@ -69,6 +71,7 @@ def test_no_page_and_no_audit_entry_holds_the_credentials_of_a_callback(
     assert f"{receiver.url().replace('://', '://***@')} (other credentials)" in entries[1][1]
 
 
+@pytest.mark.guarantee("P7")
 def test_no_log_and_no_metric_holds_the_credentials_of_a_callback(bus: Instance, subscribed: str) -> None:
     files = [path for path in (bus.data / "logs").rglob("*") if path.is_file()]
     assert files

@@ -10,9 +10,10 @@ import pytest
 import redis
 
 from base.clock import now_ms
-from push import clients, publish, running, subscriptions
-from push.names import bus_topic
-from push.throttle import AT_ONCE, Throttle
+from push.bus import clients, publish, subscriptions
+from push.bus.names import bus_topic
+from push.delivery import running
+from push.delivery.throttle import AT_ONCE, Throttle
 from routers.tasks import HELD, advance_source, flag, request_advance
 from store.loop import Loop
 from store.script import Pause, Script, run
@@ -40,7 +41,7 @@ class Question(Pause):
         yield self
 
 
-def test_who_waits_for_a_turn_sees_that_a_flood_has_begun() -> None:
+def test_a_delivery_that_waits_for_a_turn_sees_that_a_flood_has_begun() -> None:
     async def ask_before_and_in_a_flood() -> None:
         throttle = Throttle(Loop())
         questions = [Question() for _ in range(AT_ONCE + 3)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from push.clients import usernames
+from push.bus.clients import usernames
 from tests.instances import Instance, until
 from tests.push.bus import ROOT, Client, call, new_topic, url
 from tests.push.receiver import Receiver
@@ -24,6 +24,7 @@ def test_the_longest_username_is_tried_first() -> None:
     assert usernames(credentials("ab:b2:x")) == ["ab:b2:x", "ab:b2", "ab"]
 
 
+@pytest.mark.guarantee("P6")
 @pytest.mark.parametrize("longer", [False, True], ids=["the shorter is there", "the longer is there"])
 def test_a_token_that_can_be_taken_for_another_is_refused(root: Client, longer: bool) -> None:
     short = new_topic()
@@ -86,6 +87,7 @@ def restored(root: Client, client: Client, name: str | None = None) -> Client:
     return Client(client.instance, name or client.name, client.token)
 
 
+@pytest.mark.guarantee("P6")
 def test_a_token_that_is_made_again_has_its_topics_and_its_subscription(
     root: Client, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
 ) -> None:
@@ -134,6 +136,7 @@ def at_once(*calls: Callable[[], object]) -> list[object]:
     return results
 
 
+@pytest.mark.guarantee("P6")
 def test_of_two_tokens_that_can_be_taken_for_each_other_one_is_made(root: Client) -> None:
     for _ in range(10):
         short = new_topic()

@@ -70,6 +70,7 @@ def test_an_operator_gives_an_unknown_topic_to_a_publisher(
     publisher.publish(topic, url(0))
 
 
+@pytest.mark.guarantee("P5")
 def test_subscribers_and_first_publishers_at_once(client: Callable[[], Client], receiver: Receiver) -> None:
     """A topic has one publisher, and what is published after a subscription is there reaches it."""
     subscribers, publishers = [client() for _ in range(2)], [client() for _ in range(4)]

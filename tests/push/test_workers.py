@@ -125,6 +125,7 @@ def scene(two_workers: Instance, ca: trustme.CA) -> Iterator[Scene]:
         receiver.end()
 
 
+@pytest.mark.guarantee("P1")
 def test_a_worker_that_is_killed_loses_nothing(scene: Scene) -> None:
     scene.publish(30)
     os.kill(scene.under_way(), signal.SIGKILL)
@@ -143,6 +144,7 @@ def test_workers_that_stand_still_for_a_moment_lose_nothing(scene: Scene) -> Non
     scene.check()
 
 
+@pytest.mark.guarantee("P3")
 def test_a_worker_that_wakes_up_delivers_nothing_that_another_has_taken_over(scene: Scene) -> None:
     until(lambda: len(workers(scene.instance)) == 2, "two workers")
     scene.publish(30)

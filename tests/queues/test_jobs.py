@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,6 +65,7 @@ def test_a_job_is_claimed_once_and_acked(api: ApiClient, queue: str) -> None:
     assert shown["tombstone"] is None
 
 
+@pytest.mark.guarantee("Q2")
 def test_a_worker_that_wakes_up_late_cannot_ack_the_job_of_another(api: ApiClient, queue: str) -> None:
     api.append(queue, 1)
     (late,) = claim(api, queue, "w", lease_ms=100)
@@ -106,6 +109,7 @@ def test_an_ended_lease_is_not_extended_and_can_still_be_acked(api: ApiClient, q
     assert counts(api, queue) == (0, 0, 0)
 
 
+@pytest.mark.guarantee("Q3")
 def test_a_job_that_was_delivered_too_often_moves_to_the_dead_letter_topic(api: ApiClient, queue: str) -> None:
     api.put(f"/v0/topics/{queue}", {"max_deliveries": 2, "dead_letter": f"{queue}-dead"})
     api.post(f"/v0/topics/{queue}", {"records": [{"data": {"a": 1}, "tag": "t", "node": "n", "meta": {"b": 2}}]})
@@ -128,7 +132,7 @@ def test_a_job_that_was_delivered_too_often_moves_to_the_dead_letter_topic(api: 
 
 def test_a_dead_letter_has_the_last_error(api: ApiClient, queue: str) -> None:
     api.put(f"/v0/topics/{queue}", {"max_deliveries": 3, "dead_letter": f"{queue}-dead"})
-    api.post(f"/v0/topics/{queue}", {"records": [{"data": 1, "meta": {"$dead_letter_error": "old"}}, {"data": 2}]})
+    api.post(f"/v0/topics/{queue}", {"records": [{"data": 1}, {"data": 2}]})
     for error in ("first", 'a "last" one\n\u00e9' + "x" * 2000, None):
         claim(api, queue)
         call(api, queue, "nack", node="w", seqs=[1], error=error)
@@ -199,6 +203,7 @@ def test_claims_of_a_window_each_have_at_most_a_mebibyte(instances: Any) -> None
     assert [(answer["count"], answer["ready"], answer["clamped"]) for answer in found] == [(2, 2, {"max": 2})] * 2
 
 
+@pytest.mark.guarantee("Q1")
 def test_many_workers_share_the_jobs(api: ApiClient, queue: str) -> None:
     for _ in range(4):
         api.append(queue, *range(100))
@@ -269,7 +274,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 LEASES = ({"lease_ms": 99}, {"lease_ms": 86_400_001}, {"lease_ms": "1"})
 WRONG: dict[str, tuple[dict[str, Any], ...]] = {
-    "claim": (*LEASES, {"max": 0}, {"max": None}),
+    "claim": (*LEASES, {"max": 0}, {"max": None}, {"wait_ms": -1}),
     "ack": ({"seqs": None}, {"seqs": [-1]}, {"lease_ids": []}, {"lease_ids": ["a", "b"]}),
     "nack": ({"delay_ms": -1}, {"delay_ms": 86_400_001}, {"lease_ids": []}, {"error": "é" * 1025}, {"error": "\0"}),
     "extend": (*LEASES, {"lease_ms": None}),
@@ -295,6 +300,86 @@ def test_a_log_has_no_jobs(api: ApiClient, queue: str, what: str) -> None:
     absent = api.post(f"/v0/topics/{queue}-absent/{what}", body)
     assert (absent.status, absent.code) == (404, "topic_not_found")
     assert "queue" not in api.get(f"/v0/topics/{queue}-log").json
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_a_log_is_told_before_wrong_fields(api: ApiClient, queue: str, what: str) -> None:
+    api.append(f"{queue}-log", 1)
+    for body in ({"node": "w", **BODIES[what], "nonsense": 1}, {"node": 7}):
+        assert api.post(f"/v0/topics/{queue}-log/{what}", body).code == "not_a_queue"
+        assert api.post(f"/v0/topics/{queue}-absent/{what}", body).code == "invalid_request"
+
+
+def test_a_lease_of_an_older_server_can_be_acked(api: ApiClient, queue: str) -> None:
+    api.append(queue, 1, 2)
+    first, second = [job["lease_id"] for job in claim(api, queue)]
+    assert first.startswith("lease_")
+    assert call(api, queue, "ack", node="w", seqs=[1], lease_ids=[first.removeprefix("lease_")])["acked"] == 1
+    assert call(api, queue, "ack", node="w", seqs=[2], lease_ids=[second])["acked"] == 1
+
+
+def test_a_claim_waits_for_a_job(api: ApiClient, queue: str) -> None:
+    """A new job, a job whose lease ended, and a job that was given back end the wait. A deadline does, too."""
+    (waiting,) = waiters(api, queue, "w")
+    api.append(queue, "a")
+    assert waiting() == [("a", 1)]
+    (waiting,) = waiters(api, queue, "v")
+    call(api, queue, "nack", node="w", seqs=[1])
+    assert waiting() == [("a", 2)]
+    call(api, queue, "extend", node="v", seqs=[1], lease_ms=100)
+    (waiting,) = waiters(api, queue, "w")
+    assert waiting() == [("a", 3)]
+    assert call(api, queue, "claim", node="x", wait_ms=1)["claimed"] == []
+
+
+def test_claims_that_wait_share_the_jobs(api: ApiClient, queue: str) -> None:
+    several = waiters(api, queue, *(f"w{n}" for n in range(6)))
+    api.append(queue, *range(6))
+    assert sorted(job for wait in several for job in wait()) == [(n, 1) for n in range(6)]
+
+
+def test_a_claim_that_waits_is_told_what_happens_to_its_queue(api: ApiClient, queue: str) -> None:
+    (waiting,) = waiters(api, queue, "w")
+    assert api.put(f"/v0/topics/{queue}", {"sealed": True}).status == 200
+    assert waiting() == ["topic_sealed"]
+    api.put(f"/v0/topics/{queue}", {"sealed": False})
+    (waiting,) = waiters(api, queue, "w")
+    assert api.delete(f"/v0/topics/{queue}").status == 200
+    assert waiting() == ["topic_not_found"]
+
+
+def test_a_client_that_is_gone_gets_no_job(api: ApiClient, queue: str, server: Instance) -> None:
+    body = b'{"node": "w", "wait_ms": 30000}'
+    head = f"POST /v0/topics/{queue}/claim HTTP/1.1\r\nhost: t\r\ncontent-length: {len(body)}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as gone:
+        gone.sendall(head.encode() + b"content-type: application/json\r\n\r\n" + body)
+        call(api, queue, "claim", node="x", wait_ms=300)
+    api.append(queue, 1)
+    assert [job["deliveries"] for job in claim(api, queue, "x", wait_ms=30_000)] == [1]
+    assert counts(api, queue) == (0, 1, 0)
+
+
+def waiters(api: ApiClient, queue: str, *nodes: str) -> list[Callable[[], list[Any]]]:
+    """Starts a claim for each node, which waits. A result has the data and the deliveries of its jobs, or the refusal."""
+
+    def start(node: str) -> Callable[[], list[Any]]:
+        got: list[Any] = []
+
+        def wait() -> None:
+            reply = api.post(f"/v0/topics/{queue}/claim", {"node": node, "wait_ms": 30_000})
+            found = [(job["data"], job["deliveries"]) for job in reply.json["claimed"]] if reply.status == 200 else []
+            got.extend(found or [reply.code])
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+
+        def result() -> list[Any]:
+            thread.join(60)
+            return got
+
+        return result
+
+    return [start(node) for node in nodes]
 
 
 @pytest.mark.parametrize("what", ["ack", "nack", "extend"])

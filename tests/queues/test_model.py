@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import queues.claim
 from queues.claim import claim
 from queues.counts import count_jobs
+from queues.figures import largest
 from queues.letters import Choice
 from queues.redrive import redrive
 from queues.settle import Ack, Extend, Nack, Settle, holding, settle
@@ -23,10 +24,10 @@ from store.script import run
 from tests.examples import examples
 from tests.queues.model import Job, Queue
 from tests.scripts import append, delete_seqs, diff, look_up, put_router, put_topic
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
 from topics.config import Config
-from topics.diff import Diff
-from topics.records import Append, NewRecord, check_rows
+from topics.read.diff import Diff
 from wire.keys import OPEN
 
 NOW = 1_748_470_000_000
@@ -138,7 +139,10 @@ class World:
         put_topic("q", config(leases_durable=durable), self.now)
 
     def check(self) -> None:
-        assert run(count_jobs(look_up("q"), self.now, self.now)) == self.model.counts(self.now)
+        counts = self.model.counts(self.now)
+        assert run(count_jobs(look_up("q"), self.now, self.now)) == counts
+        ((_, ready, oldest_ms, in_flight, delayed, moved, *_),) = run(largest(1, self.now, at=self.now))
+        assert (ready, in_flight, moved, delayed, oldest_ms) == counts
         shown = json.loads(f"[{diff('q', Diff(limit=1000), self.now).records or ''}]")
         assert {each["$seq"]: each["data"] for each in shown} == {job.seq: job.data for job in self.model.jobs.values()}
 
@@ -159,6 +163,7 @@ def config(**fields: Any) -> Config:
     return Config(type="queue", **fields)
 
 
+@pytest.mark.guarantee("Q1")
 @pytest.mark.django_db
 @given(
     operations=st.lists(OPERATIONS, min_size=5, max_size=40),
@@ -166,7 +171,7 @@ def config(**fields: Any) -> Config:
     durable=st.booleans(),
     most_bytes=st.sampled_from([1, 4, 1_000]),
 )
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15))
 def test_the_queue_does_what_the_model_says(
     monkeypatch: pytest.MonkeyPatch, operations: list[tuple[Any, ...]], most: int, durable: bool, most_bytes: int
 ) -> None:

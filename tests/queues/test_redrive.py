@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.clients import ApiClient, HttpClient
+from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.instances import Instance, until
 from tests.queues.test_jobs import call, claim, counts
 
@@ -39,6 +39,13 @@ def kill(api: ApiClient, queue: str, *records: dict[str, Any]) -> None:
     api.post(f"/v0/topics/{queue}", {"records": list(records)})
     while jobs := claim(api, queue, "w", max=1000):
         call(api, queue, "nack", node="w", seqs=[job["$seq"] for job in jobs])
+
+
+def hand_over(api: ApiClient, topic: str, *records: dict[str, Any], **headers: str) -> Reply:
+    """Appends records of another server, which may have the stamps of dead letters."""
+    found = [{"$seq": n, "$ts": 1, **each} for n, each in enumerate(records, 1)]
+    body = {"here": "here", "source": "there", "from_seq": 0, "next_from_seq": len(found), "records": found}
+    return api.post(f"/v0/topics/{topic}/mirror", body, **headers)
 
 
 def letters(api: ApiClient, topic: str) -> list[Any]:
@@ -148,8 +155,8 @@ def test_letters_that_cannot_go_back_stay_and_say_why(api: ApiClient, queue: str
     api.put(f"/v0/topics/{full}", {"cap_records": 1, "discard": "reject"})
     api.append(full, "x")
     odd = ("a", 5, "no name", f"{queue}-dead")
-    records: list[Any] = [{"data": 1}, *({"data": n, "meta": {"$dead_letter_from": n}} for n in odd[1:])]
-    api.post(f"/v0/topics/{queue}-dead", {"records": records})
+    forged = [{"data": 1}, *({"data": n, "meta": {"$dead_letter_from": n}} for n in odd[1:])]
+    assert hand_over(api, f"{queue}-dead", *forged).status == 200
     found = redrive(api, queue)
     refused = skipped(found)
     assert refused == {
@@ -212,6 +219,7 @@ def test_a_call_has_bounds(api: ApiClient, queue: str) -> None:
     assert api.post(f"/v0/topics/{queue}-absent/redrive", {}).code == "topic_not_found"
 
 
+@pytest.mark.guarantee("Q3")
 def test_a_letter_moves_once_if_the_connection_ends_in_between(instances: Any) -> None:
     instance: Instance = instances()
     api = HttpClient(instance.port)
@@ -229,6 +237,7 @@ def test_a_letter_moves_once_if_the_connection_ends_in_between(instances: Any) -
     assert (data(api, queue), data(api, "q-dead")) == ([1, 2], [])
 
 
+@pytest.mark.guarantee("Q3")
 def test_calls_at_once_move_each_letter_once(api: ApiClient, queue: str) -> None:
     kill(api, queue, *({"data": n, "tag": f"t{n % 7}"} for n in range(300)))
     moved: list[int] = []
@@ -252,13 +261,40 @@ def test_calls_at_once_move_each_letter_once(api: ApiClient, queue: str) -> None
 
 
 def test_a_redrive_needs_three_scopes_and_moves_within_the_prefixes(instances: Any) -> None:
-    rights = {"all": "read+write+delete+admin", "mine": "read+write+delete:q-dead"}
+    rights = {"all": "read+write+delete+commit+admin", "mine": "read+write+delete:q-dead"}
     api = HttpClient(instances(TOPICS_API_KEYS=",".join(f"{key}:{value}" for key, value in rights.items())).port)
     everything = {"authorization": "Bearer all"}
     api.put("/v0/topics/q", {"type": "queue"}, **everything)
-    letter = {"data": 1, "meta": {"$dead_letter_from": "q"}}
-    api.post("/v0/topics/q-dead", {"records": [letter]}, **everything)
+    assert hand_over(api, "q-dead", {"data": 1, "meta": {"$dead_letter_from": "q"}}, **everything).status == 201
     answer = api.post("/v0/topics/q-dead/redrive", {}, authorization="Bearer mine").json
     assert [(each["queue"], each["code"]) for each in answer["skipped"]] == [("*", "forbidden")]
     assert "'q'" not in answer["skipped"][0]["message"]
     assert api.post("/v0/topics/q-dead/redrive", {}, **everything).json["moved"] == 1
+
+
+def test_a_choice_of_queues_by_the_begin_of_their_names(api: ApiClient, queue: str) -> None:
+    for each in (f"{queue}.a", f"{queue}.b", f"{queue}-c"):
+        make(api, each, f"{queue}-dead")
+        kill(api, each, {"data": each})
+    assert redrive(api, queue, queue=f"{queue}.*")["queues"] == {f"{queue}.a": 1, f"{queue}.b": 1}
+    assert redrive(api, queue, queue="*")["queues"] == {f"{queue}-c": 1}
+    for odd in ("a*b", "**", "*a"):
+        assert api.post(f"/v0/topics/{queue}-dead/redrive", {"queue": odd}).status == 400
+
+
+def test_a_client_cannot_write_the_stamp_of_a_dead_letter(api: ApiClient, queue: str) -> None:
+    for key in ("$dead_letter_from", "$dead_letter_deliveries", "$dead_letter_src_seq", "$dead_letter_error"):
+        record = {"data": 1, "meta": {key: "q"}}
+        schedule = {"not_before": 2**42, **record}
+        for refused in (
+            api.post(f"/v0/topics/{queue}", {"records": [record]}),
+            api.put(f"/v0/topics/{queue}/schedules/s", schedule),
+        ):
+            assert (refused.status, refused.code) == (400, "invalid_request")
+            assert (
+                refused.json["error"]["message"]
+                == f"meta has the key {key}, which only servers write: leave the key out"
+            )
+    escaped = b'{"records":[{"data":1,"meta":{"$dead_letter_fr\\u006fm":"q"}}]}'
+    assert api.call("POST", f"/v0/topics/{queue}", escaped).status == 400
+    assert api.post(f"/v0/topics/{queue}", {"records": [{"data": 1, "meta": {"$mine": 1}}]}).status == 200

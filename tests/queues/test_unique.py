@@ -18,11 +18,11 @@ from tests.instances import Instance
 from tests.queues.test_jobs import call, claim, counts
 from tests.queues.test_redrive import data, kill, letters
 from tests.scripts import put_topic
-from topics.append import append
+from topics.append.appending import append
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
 from topics.config import Config
-from topics.delete import delete_seqs
-from topics.records import Append, NewRecord, check_rows
+from topics.delete.records import delete_seqs
 
 NOW = 1_800_000_000_000
 
@@ -146,6 +146,7 @@ def test_a_queue_with_unique_tags_gets_no_dead_letters(api: ApiClient, queue: st
     assert data(api, name) == [1, 2]
 
 
+@pytest.mark.guarantee("Q5")
 def test_of_many_appends_at_once_one_makes_the_job(api: ApiClient, queue: str) -> None:
     tags = [f"t{n}" for n in range(5)]
     with ThreadPoolExecutor(16) as pool:
@@ -174,8 +175,9 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.guarantee("Q5")
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25))
 @given(STEPS)
 def test_any_order_of_appends_and_deletes(steps: list[Any]) -> None:
     """Beside a model in memory: the live job of each tag, and the seq that each key was answered."""

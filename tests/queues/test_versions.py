@@ -19,7 +19,7 @@ from topics import cache
 from topics.config import Config
 
 __all__ = ["opened"]
-JOBS = 1_500
+JOBS = 500
 MORE = 150  # pages: an ack looks at the newest eras of both rows some ten times
 Cursor = psycopg.ClientCursor[Any]
 
@@ -48,7 +48,7 @@ def execute(cursor: Cursor, statement: Statement) -> list[tuple[Any, ...]]:
 
 
 def append_and_claim(cursor: Cursor) -> list[int]:
-    ((_, base),) = execute(cursor, append_one(remembered()))
+    ((_, base, *_),) = execute(cursor, append_one(remembered()))
     cache.reached(remembered(), base + 1)
     seqs = [seq for n, seq, _ in execute(cursor, claim()) if n]
     assert seqs == [base + 1]

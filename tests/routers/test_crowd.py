@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.api.clients import ApiClient, HttpClient
 from tests.instances import Instance, until
 
@@ -127,6 +129,7 @@ def together(jobs: list[Callable[[], None]]) -> None:
         raise failed[0]
 
 
+@pytest.mark.guarantee("F1")
 def test_nothing_is_lost_or_doubled(instances: Callable[..., Instance]) -> None:
     instance = instances(WORKER_PROCESSES="4", TOPICS_PROCESSES="worker,beat", WEB_WORKERS="2")
     live, chance, over = HttpClient(instance.port), random.Random(4), threading.Event()

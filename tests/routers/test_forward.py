@@ -98,6 +98,7 @@ def test_what_was_deleted_before_it_was_forwarded_is_silently_not(api: ApiClient
     assert [record["$seq"] for record in reply["records"]] == [1, 2, 3]
 
 
+@pytest.mark.guarantee("F1")
 def test_what_was_evicted_before_it_was_forwarded_is_told(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     api.put(f"/v0/topics/{source}", {"cap_records": 2})
@@ -117,6 +118,7 @@ def test_what_was_evicted_before_it_was_forwarded_is_told(api: ApiClient, names:
         }
 
 
+@pytest.mark.guarantee("F1")
 @pytest.mark.parametrize("start", ["earliest", 0])
 def test_losses_from_before_the_router_are_not_reported(api: ApiClient, names: Iterator[str], start: object) -> None:
     source, dest = next(names), next(names)
@@ -172,6 +174,7 @@ def test_a_source_that_is_deleted_leaves_its_dests_whole(api: ApiClient, names: 
     assert read(api, dest) == [1, 2, "new"]
 
 
+@pytest.mark.guarantee("F5")
 def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{dest}", {"cap_bytes": 10, "discard": "reject"})
@@ -251,6 +254,7 @@ def test_an_exactly_once_router_stamps_where_a_record_came_from(views: ApiClient
         }
 
 
+@pytest.mark.guarantee("F2")
 def test_an_exactly_once_router_made_anew_brings_nothing_twice(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, guarantee="exactly_once")
@@ -262,6 +266,7 @@ def test_an_exactly_once_router_made_anew_brings_nothing_twice(api: ApiClient, n
     assert api.get(f"/v0/routers/{router}").json["lag"] == 0
 
 
+@pytest.mark.guarantee("F2")
 def test_a_copy_that_is_gone_is_no_evidence(api: ApiClient, names: Iterator[str]) -> None:
     """Once the floor cuts a span and its front comes anew, two spans begin with the same stamp."""
     source, dest = next(names), next(names)
@@ -331,6 +336,7 @@ def test_a_mirror_that_evicts_holds_each_record_once(api: ApiClient, names: Iter
     assert len(read(api, b)) == 3
 
 
+@pytest.mark.guarantee("F3")
 def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     for source, dest in ((a, b), (b, c), (c, a), (b, a), (c, b), (a, c)):

@@ -66,6 +66,7 @@ def test_it_counts_what_it_forwarded(api: ApiClient, names: Iterator[str]) -> No
     assert (answer["forwarded_total"], answer["cursor"], answer["lag"]) == (2, 3, 0)
 
 
+@pytest.mark.guarantee("S6")
 def test_lag_is_the_head_less_the_cursor_when_asked(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, paused=True)  # a worker may be at it
@@ -153,6 +154,7 @@ def test_a_key_needs_read_and_all_names_within_its_prefixes(views: ApiClient, ke
         assert (refused.status, refused.code) == (403, "forbidden")
 
 
+@pytest.mark.guarantee("W9")
 @pytest.mark.parametrize(
     "config", [{}, {"filter": "x"}, {"guarantee": "exactly_once"}], ids=["plain", "filter", "once"]
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import pytest
+
 from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 
@@ -49,6 +51,7 @@ def test_what_a_topic_does_not_show_has_no_record(api: ApiClient, names: Iterato
     assert api.get(f"/v0/topics/{topics[1]}/records/4").code == "not_found"
 
 
+@pytest.mark.guarantee("F4")
 def test_a_read_sees_what_was_acked_before_it_over_eight_hops(live: ApiClient, names: Iterator[str]) -> None:
     topics, _ = chain(live, names, 8)
     for number in range(10):
@@ -56,6 +59,7 @@ def test_a_read_sees_what_was_acked_before_it_over_eight_hops(live: ApiClient, n
         assert read(live, topics[8]) == list(range(number + 1))
 
 
+@pytest.mark.guarantee("F4")
 def test_every_way_to_read_a_dest_sees_it(api: ApiClient, names: Iterator[str]) -> None:
     topics, _ = chain(api, names, 2)
     api.append(topics[0], 1)

@@ -85,7 +85,7 @@ def locked_cursor(router: str) -> None:
     Cursor.objects.select_for_update().get(name=router)
 
 
-def test_who_waited_for_a_router_finds_it_paused(views: ApiClient, names: Iterator[str], aside: Any) -> None:
+def test_a_step_that_waited_for_a_router_finds_it_paused(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     views.append(source, 1)
@@ -97,7 +97,7 @@ def test_who_waited_for_a_router_finds_it_paused(views: ApiClient, names: Iterat
     assert Router.objects.get(name=router).cursor.seq == 0
 
 
-def test_who_waited_for_a_router_finds_it_deleted(views: ApiClient, names: Iterator[str], aside: Any) -> None:
+def test_a_step_that_waited_for_a_router_finds_it_deleted(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     views.append(source, 1)
@@ -182,6 +182,7 @@ def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
     assert (row.cyclic, row.state) == (False, "blocked")
 
 
+@pytest.mark.guarantee("F1")
 def test_a_worker_that_is_killed_in_the_middle_moved_nothing(views: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     route(views, source, dest, guarantee="exactly_once"), route(views, dest, onward)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connection, transaction
-from hypothesis import HealthCheck, note
+from hypothesis import note
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -27,14 +27,14 @@ from tests import scripts
 from tests.examples import examples
 from tests.routers.model import Entry, Router, Topic, World
 from tests.scripts import delete_topic, look_up, put_topic, record
+from topics.append.judged import append_once
+from topics.append.records import Append, NewRecord, Rows, check_rows
 from topics.cache import CachedTopic
 from topics.config import Config
-from topics.delete import delete_once
-from topics.describe import ONE
-from topics.diff import Diff, Window, check_match, statement
-from topics.judged import append_once
+from topics.delete.records import delete_once
 from topics.models import DeletedTopic, Record, Span, TopicHead
-from topics.records import Append, NewRecord, Rows, check_rows
+from topics.read.describe import ONE
+from topics.read.diff import Diff, Window, check_match, statement
 from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
@@ -384,13 +384,12 @@ class Forwarding(RuleBasedStateMachine):
     def tick(self, ms: int) -> None:
         self.now += ms
 
-    @rule(name=topics, limit=st.sampled_from([1, 3, 20_000]))
-    def expire(self, name: str, limit: int) -> None:
+    @rule(name=topics)
+    def expire(self, name: str) -> None:
         if (topic := self.topic(name)) is None:
             return
-        retention.expire(topic.id, self.now, limit)
-        upto = topic.floor + limit
-        topic.drop([entry for entry in topic.expired(self.now) if entry.seq <= upto], "ttl")
+        retention.expire(topic.id, self.now)
+        topic.drop(topic.expired(self.now), "ttl")
 
     @rule(limit=st.sampled_from([1, 2, 5, 2_000]))
     def reclaim(self, limit: int) -> None:
@@ -511,9 +510,7 @@ def test_topics_hold_what_the_model_says() -> None:
     run_state_machine_as_test(
         Forwarding,
         settings=hypothesis_settings(
-            max_examples=examples(10),
+            max_examples=examples(5),
             stateful_step_count=STEPS,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
         ),
     )

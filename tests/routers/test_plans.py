@@ -4,23 +4,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from django.contrib.admin import site
-from django.db import connection, transaction
 
 from routers import advance, metrics
 from routers.lag import lagging
 from routers.models import Router
+from routers.stored import page_of_routers
 from store import script
 from tests import scripts
-from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, route, run
+from tests.plans import (
+    FILL_DEST,
+    FILL_HOME,
+    NOW,
+    RECORDS,
+    believing,
+    check_planned,
+    make,
+    rolled_back,
+    route,
+    run,
+    topics,
+)
 from tests.scripts import record
 from wire.keys import OPEN
 
-pytestmark = pytest.mark.usefixtures("_rolled_back")
+__all__ = ["rolled_back", "topics"]
+pytestmark = pytest.mark.usefixtures("rolled_back")
 OTHERS = 3_200  # routers, at the most
 AHEAD = 10  # records that the home has and the dests have not
 LATER = NOW + 2 * RECORDS
@@ -45,18 +58,6 @@ def fill() -> dict[str, int]:
         ]
     )
     return ids
-
-
-@pytest.fixture(scope="module")
-def topics(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, int]]:
-    """The ids; the planner believes what the parameter says. Tests change and roll back."""
-    with django_db_blocker.unblock(), believed(request.param, fill) as ids:
-        yield ids
-
-
-@pytest.fixture
-def _rolled_back(topics: dict[str, int], db: None) -> None:
-    """The module's rows first, then the test's transaction."""
 
 
 class Case(NamedTuple):
@@ -150,6 +151,8 @@ CASES = {
         back("home>short", 1, state="'blocked'", retry_ts=str(2 * LATER), retry_bytes="1"),
     ),
     "lag of one": Case(15, lambda t: script.run(lagging([router("home>short")], LATER)), TAIL),
+    "a page of the routers of a source": Case(150, lambda t: listed(10, source="other60")),
+    "a page of the routers of a dest": Case(15, lambda t: listed(1, dest="other61")),
     "lineage of an own record": Case(15, lambda t: lineage("home")),
     "lineage in short spans": Case(15, lambda t: lineage("short")),
     "lineage in long spans": Case(15, lambda t: lineage("long")),
@@ -169,13 +172,12 @@ def router(name: str) -> int:
     return Router.objects.only("pk").get(name=name).pk
 
 
+def listed(count: int, source: str | None = None, dest: str | None = None) -> None:
+    assert len(script.run(page_of_routers("", source, dest, "", 10, OPEN))) == count
+
+
 def planned(case: Case, topics: dict[str, int], *, whole: bool = False) -> None:
-    """Check it with plans for these values, as a connection begins, and with plans for all values, as it ends up."""
-    for plans in ("force_custom_plan", "force_generic_plan"):
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL plan_cache_mode = {plans}; {case.given}")
-            check(case.most, lambda: case.work(topics), whole=whole)
-            transaction.set_rollback(True)
+    check_planned(case.most, lambda: case.work(topics), given=case.given, whole=whole)
 
 
 @pytest.mark.parametrize("what", CASES)

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from routers.api.shapes import RouterSettings
 from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 
@@ -61,6 +62,10 @@ def test_every_option_can_be_given_when_it_is_made_and_later(api: ApiClient, nam
         assert {name: changed.json[name] for name in options} == options  # what is not named stays
     for name, value in {"filter": ["tag", "Eq", "x"], "guarantee": "exactly_once"}.items():
         assert api.put(f"/v0/routers/{router}", {**ends, name: value}).json[name] == value
+    shown = api.get(f"/v0/routers/{router}").json
+    config = {name: shown[name] for name in RouterSettings.__struct_fields__ if name != "router"}
+    assert api.put(f"/v0/routers/{router}", config).status == 200
+    assert {**api.get(f"/v0/routers/{router}").json, "performance": 0} == {**shown, "performance": 0}
 
 
 def test_a_name_may_hold_an_arrow(live: ApiClient, names: Iterator[str]) -> None:
@@ -158,6 +163,7 @@ def test_an_absent_dest_is_refused_when_it_is_not_to_be_made(api: ApiClient, nam
     assert api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "create_dest": False}).status == 201
 
 
+@pytest.mark.guarantee("F3")
 def test_a_cycle_is_refused_with_its_path(api: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     route(api, a, b)

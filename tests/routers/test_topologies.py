@@ -94,6 +94,7 @@ def test_a_full_mesh_of_one_topic_a_node(api: ApiClient, topic_of: dict[str, str
     assert all(sorted(read(api, topic)) == written(NODES) for topic in topic_of.values())
 
 
+@pytest.mark.guarantee("F3")
 def test_a_full_mesh_that_the_workers_move(live: ApiClient, topic_of: dict[str, str]) -> None:
     for source, dest in permutations(topic_of.values(), 2):
         route(live, source, dest, f"{source}.{dest}", allow_cycle=True, allow_fan_in=True)

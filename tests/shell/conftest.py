@@ -15,9 +15,9 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from shell.cli import main
-from shell.command import Site
+from shell.command import LocalInstance
 from tests.instances import ROOT, Instance
-from topics_project.shell import backup, restore
+from topics_project.shell import backup, installed, restore, uninstall
 
 
 @dataclass
@@ -63,7 +63,7 @@ def name() -> str:
     return f"s-{uuid.uuid4().hex[:12]}"
 
 
-def runner(site: Site, captured: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+def runner(site: LocalInstance, captured: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
     def run(*arguments: object, stdin: bytes = b"") -> Result:
         with open_pipe(stdin) as source:
             monkeypatch.setattr(sys, "stdin", source)
@@ -82,8 +82,8 @@ def not_to_be_entered() -> contextlib.AbstractContextManager[None]:
     raise AssertionError("the database of this machine is none of its business")
 
 
-HERE = Site(contextlib.nullcontext, lambda: True, backup, restore)  # Django is set up
-NOWHERE = Site(not_to_be_entered, lambda: False, backup, restore)
+HERE = LocalInstance(contextlib.nullcontext, lambda: True, backup, restore, installed, uninstall)  # Django is set up
+NOWHERE = LocalInstance(not_to_be_entered, lambda: False, backup, restore, installed, uninstall)
 
 
 def open_pipe(content: bytes) -> io.TextIOWrapper:

@@ -120,7 +120,7 @@ def test_an_append_without_a_key_is_sent_once(over_http: Shell) -> None:
 
 
 @pytest.mark.parametrize("answer", [(404, b"<html>"), (301, b""), (404, b"[]"), (500, b'{"error": "down"}')])
-def test_who_is_no_topics_server_is_told_so(over_http: Shell, answer: tuple[int, bytes]) -> None:
+def test_an_address_that_is_no_topics_server_is_named(over_http: Shell, answer: tuple[int, bytes]) -> None:
     with answering(answer) as (url, _):
         done = over_http("ls", "--url", url)
     assert (done.code, done.out) == (1, b"")
@@ -170,7 +170,7 @@ def test_a_stream_goes_on_when_its_server_comes_back(
 INTERRUPTED_IN_A_FINALIZER = """
 import io, os, signal, sys
 from shell.follower import Follower
-from shell.printing import Tail
+from shell.printing import PrintedTail
 from shell.remote import Remote
 
 class Dropped(io.RawIOBase):
@@ -183,7 +183,7 @@ class Interrupted(Follower):
     def hear(self, frames):
         Dropped()
 
-printed = Tail(False, bytes, sys.stdout.buffer)
+printed = PrintedTail(False, bytes, sys.stdout.buffer)
 printed.seqs[sys.argv[2]] = 0
 signal.signal(signal.SIGINT, signal.default_int_handler)
 Remote(sys.argv[1], None).follow(Interrupted(printed, ()))

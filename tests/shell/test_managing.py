@@ -1,4 +1,4 @@
-"""`topics create`, `get`, `delete`, `trim`, `routers …`, `cursors …` and `schedules …`: as in the API, here and over HTTP."""
+"""`topics create`, `get`, `delete`, `trim`, `routers …`, `webhooks …` and others: as in the API, here and over HTTP."""
 
 import json
 import os
@@ -6,12 +6,15 @@ import pty
 import sys
 from typing import Any
 
+import click
+import msgspec
 import pytest
 
-from shell.cli import main
+from shell.cli import main, program
 from tests.groups.member import session_of
 from tests.instances import Instance
 from tests.shell.conftest import HERE, Shell
+from topics.config import Config
 from topics.models import Topic
 
 
@@ -21,6 +24,59 @@ def answered(run: Shell, *arguments: object) -> Any:
     assert (done.code, done.err) == (0, "")
     found = [json.loads(line) for line in done.out.splitlines()]
     return found[0] if len(found) == 1 else found
+
+
+def test_every_field_of_a_config_has_an_option() -> None:
+    options = {parameter.name for parameter in program.commands["create"].params if isinstance(parameter, click.Option)}
+    without = {"durable", "auto_create"}  # a shorthand of durability, and a field without an effect
+    assert {field.name for field in msgspec.structs.fields(Config)} - options == without
+
+
+def test_every_field_of_a_webhook_has_an_option() -> None:
+    from push.api.webhooks import DeliveriesQuery, ReplayRequest
+    from push.webhooks.config import PutWebhook
+
+    def differing(command: str, shape: type[msgspec.Struct]) -> set[str]:
+        parameters = program.commands["webhooks"].commands[command].params
+        options = {each.name: each for each in parameters}
+        fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
+        for name, option in options.items():
+            if isinstance(option.type, click.Choice):
+                assert all(repr(choice) in repr(fields[name]) for choice in option.type.choices), name
+        return set(fields) - set(options)
+
+    assert differing("put", PutWebhook) == {"retry"}
+    assert differing("replay", ReplayRequest) == set()
+    assert differing("deliveries", DeliveriesQuery) == {"cursor", "page_size", "from_ts", "to_ts"}
+
+
+def test_webhooks(either: Shell, name: str) -> None:
+    made = either(
+        "webhooks", "put", name, "https://example.com/hooks", name, "--order", "none", "--header", "X-Shop: yes"
+    )
+    first, second = made.out.decode().splitlines()
+    assert (made.code, first) == (0, f"{name} is created")
+    assert second.startswith("its secret, which is not shown again: whsec_")
+    assert either("webhooks", "put", name, "https://example.com/hooks", name).out == f"{name} is changed\n".encode()
+    found = answered(either, "webhooks", "get", name)
+    assert (found["topics"], found["order"], found["headers"], found["state"]) == ([name], "tag", {}, "running")
+    assert answered(either, "webhooks", "list", name)["webhook"] == name
+    table = [line.split() for line in either("webhooks", "list", name).out.decode().splitlines()]
+    assert table == [
+        ["DELIVERED", "WAITING", "DEAD", "STATE", "URL", "NAME"],
+        ["0", "0", "0", "running", "https://example.com/hooks", name],
+    ]
+    assert either("webhooks", "pause", name).out == f"{name} is paused\n".encode()
+    assert answered(either, "webhooks", "get", name)["state"] == "paused"
+    assert either("webhooks", "resume", name).out == f"{name} is running\n".encode()
+    assert b"whsec_" in either("webhooks", "rotate", name).out
+    counted = either("webhooks", "replay", name, "--failed", "--topic", name, "--dry-run")
+    assert (counted.code, counted.out) == (0, b"0 records would be sent again\n")
+    assert answered(either, "webhooks", "deliveries", name, "--state", "dead") == []
+    refused = either("webhooks", "put", name, "https://example.com/", name, "--header", "X-Shop")
+    assert (refused.code, "expected NAME:VALUE" in refused.err) == (2, True)
+    assert either("webhooks", "delete", name).out == f"{name} is deleted\n".encode()
+    assert either("webhooks", "delete", name).out == f"webhook '{name}' does not exist\n".encode()
 
 
 def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:

@@ -13,11 +13,11 @@ import pytest
 from shell.cli import main
 from shell.local import Local
 from shell.remote import Remote
-from shell.server import Server, ask
+from shell.server import CommandServer, ask
 from tests.shell.conftest import HERE, Shell
 
 
-def server() -> Server:
+def server() -> CommandServer:
     """The server of the test's commands."""
     return Remote(os.environ["TOPICS_URL"], None) if "TOPICS_URL" in os.environ else Local()
 
@@ -26,8 +26,13 @@ def bury(dead: str, *queues: str) -> None:
     """Creates the queues, and a dead letter of each with its number as data."""
     for queue in dict.fromkeys(queues):
         ask(server(), "PUT", f"/v0/topics/{queue}", None, {"type": "queue"})
-    records: list[Any] = [{"data": n, "meta": {"$dead_letter_from": queue}} for n, queue in enumerate(queues)]
-    ask(server(), "POST", f"/v0/topics/{dead}", None, {"records": records})
+    records: list[Any] = [
+        {"$seq": n + 1, "$ts": 1, "data": n, "meta": {"$dead_letter_from": queue}} for n, queue in enumerate(queues)
+    ]
+    # Only a record of another server can have the stamp.
+    ask(server(), "PUT", f"/v0/topics/{dead}", None, {"sealed": True})
+    ask(server(), "POST", f"/v0/topics/{dead}", None, {"copy": True, "records": records})
+    ask(server(), "PUT", f"/v0/topics/{dead}", None, {"sealed": False})
 
 
 def data(topic: str) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from shell.importing import Import
-from shell.lines import NewRecord
+from shell.lines import LineRecord
 from tests.crashes import take_back
 from tests.instances import until
 from tests.shell.conftest import Shell
@@ -50,7 +50,7 @@ def test_what_a_crash_took_back_is_told(shell: Shell, tmp_path: Path, monkeypatc
     file.write_bytes(numbers(1, 30))
     send = Import.send
 
-    def crash_before_the_last(self: Import, records: list[NewRecord], lines: int) -> bool:
+    def crash_before_the_last(self: Import, records: list[LineRecord], lines: int) -> bool:
         if self.lines == 20:
             with connection.cursor() as cursor:
                 take_back(cursor.execute, "a", 10)
@@ -71,7 +71,7 @@ def test_other_writers_between_the_batches_do_no_harm(
     file.write_bytes(numbers(1, 20))
     send = Import.send
 
-    def other_before(self: Import, records: list[NewRecord], lines: int) -> bool:
+    def other_before(self: Import, records: list[LineRecord], lines: int) -> bool:
         put("a", "0")
         return send(self, records, lines)
 

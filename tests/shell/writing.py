@@ -4,7 +4,7 @@ import msgspec
 
 from base.clock import now_ms
 from tests.scripts import append
-from topics.records import Append, NewRecord, check_rows
+from topics.append.records import Append, NewRecord, check_rows
 
 
 def put(name: str, *data: str, tag: str | None = None) -> None:

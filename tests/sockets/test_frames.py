@@ -150,6 +150,24 @@ def test_invalid_close_codes_are_refused(server: Instance, code: int) -> None:
     assert rest(server, close(code)) == [1002]
 
 
+def test_a_close_between_fragments_is_answered(server: Instance) -> None:
+    """7.1.5"""
+    assert rest(server, frame(TEXT, b"a", fin=False), END) == [1000]
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_commands_in_front_of_an_invalid_frame_are_answered(server: Instance, case: str) -> None:
+    sent, code = INVALID[case]
+    command = frame(TEXT, b'{"op":"ping"}')
+    with RawSocket(server.port) as socket:
+        socket.send(command + frame(TEXT, b"no command") + frame(PING, b"x") + command + b"".join(sent) + command)
+        *answers, end = socket.rest()
+    assert shown(end) == code
+    assert PONG_X in [(each.opcode, each.data) for each in answers]
+    told = [each.json["op"] for each in answers if each.opcode == TEXT]
+    assert sorted(told) == ["error", "pong", "pong"]
+
+
 def test_nothing_is_answered_after_a_close(server: Instance) -> None:
     """7.1: a close without a code, and frames behind it"""
     with RawSocket(server.port) as socket:

@@ -46,7 +46,7 @@ def test_each_command_has_a_line_of_json(instances: Callable[..., Instance]) -> 
         ("/v0/ws claim", 409, "not_a_queue", "3"),
         ("/v0/ws ping", 200, None, "4"),
         ("/v0/ws", 400, "invalid_request", None),
-        ("/v0/ws", 403, "forbidden", "5"),
+        ("/v0/ws publish", 403, "forbidden", "5"),
     ]
     for line in found:
         assert (line["level"], line["request_id"], line["trace_id"]) == ("INFO", "one", TRACE)

@@ -104,7 +104,7 @@ def test_those_that_ask_the_same_share_the_statement(round_trips: list[int]) -> 
     assert round_trips == [2]
 
 
-def test_who_goes_away_leaves_the_others_their_answer() -> None:
+def test_a_client_that_goes_away_leaves_the_others_their_answer() -> None:
     async def work() -> list[Any]:
         reads = Reads(1)
         first = asyncio.ensure_future(reads.execute(SLOW, ()))

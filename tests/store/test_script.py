@@ -117,7 +117,7 @@ def test_a_loop_waits_and_a_thread_does_not() -> None:
     assert run(waits()) is None
 
 
-def test_who_is_cancelled_in_the_middle_has_written_nothing() -> None:
+def test_a_script_cancelled_in_the_middle_has_written_nothing() -> None:
     async def work() -> None:
         loop, begun = Loop(), asyncio.Event()
 

@@ -4,8 +4,8 @@ import json
 import random
 
 from shell.follower import events
-from topics.diff import Window
-from watch.batch import Batch, Segment
+from topics.read.diff import Window
+from watch.batch import Batch, RecordEvents
 
 NODES = (None, "a", "b", "ä", '"')
 DATA = ('{"a": 1}', "null", '"\\n, \\r"', '{"x":\n [1,\r\n2]\r}', "[ 1.50,\t2 ]", '"ö\\ud83d\\ude00"', "[]")
@@ -27,7 +27,7 @@ def test_each_part_of_a_segment_is_the_text_of_its_records() -> None:
             seqs = sorted(pick.sample(range(last + 1, last + 12), pick.randint(1, 8)))
             records = [(seq, pick.choice(NODES), pick.choice(DATA)) for seq in seqs]
             last = seqs[-1]
-            segment = Segment(",".join(written(*record) for record in records), dedupes)
+            segment = RecordEvents(",".join(written(*record) for record in records), dedupes)
             first = pick.choice((0, segment.after(pick.randint(seqs[0] - 1, last))))
             parts.append((segment, first))
             wanted += [record for record in records[first:] if not (dedupes and record[1] in own)]
@@ -38,4 +38,4 @@ def test_each_part_of_a_segment_is_the_text_of_its_records() -> None:
         ((_, shown),) = events(batch.record)
         text = ",".join(written(*record) for record in wanted).replace("\r\n", "\n").replace("\r", "\n")
         assert shown == f'{{"topic":"t","records":[{text}],"from_seq":7,"to_seq":{last},"head_seq":{last}}}'.encode()
-        assert batch.message["body"].endswith(batch.record)
+        assert batch.message.endswith(batch.record)

@@ -1,7 +1,6 @@
 """A stream that ends before it knows where to go on changes nothing of where its client, or the next stream, does."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -17,14 +16,14 @@ async def end_before_begin(exact: bool) -> tuple[bytes, Saved]:
     """Returns what such a stream sends, and what is written down of it."""
     sent: list[bytes] = []
 
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message["body"])
+    async def send(frame: bytes) -> None:
+        sent.append(frame)
 
     hub = Hub()
     options = Options(limit=256, max_bytes=262_144, heartbeat_ms=60_000)
     stream = Stream(hub, Session("wid", options, POSITIONS, stream=2, exact=exact), OPEN, send)
     stream.end("shutting_down", "connect again")
-    await stream.pump()
+    await stream.run()
     stream.close()
     await hub.close()
     return b"".join(sent), stream.to_save(open=False)

@@ -1,5 +1,7 @@
 """Changes of a topic under its streams: deleted, recreated, evicted, expired, records deleted."""
 
+import pytest
+
 from tests.watch.wire import Api, names, new_name, seqs
 
 
@@ -60,6 +62,7 @@ def test_a_deletion_told_at_the_beginning_is_told_again_without_an_id(api: Api, 
         assert (lost.data["reason"], new.seqs) == ("recreated", [2])
 
 
+@pytest.mark.guarantee("W5")
 def test_a_topic_that_is_created_again_continues(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     url = api.watch({name: {}})
@@ -180,6 +183,7 @@ def test_evicted_before_the_stream_came(api: Api, name: str) -> None:
     assert record.seqs == [16, 17, 18, 19, 20]
 
 
+@pytest.mark.guarantee("R1")
 def test_evicted_under_a_reader_that_is_late(api: Api, name: str) -> None:
     api.done("PUT", f"/v0/topics/{name}", {"cap_records": 2000})
     payload = "x" * 4000
@@ -224,6 +228,7 @@ def test_deleted_records_go_silently(api: Api, name: str) -> None:
     assert (names(events), seqs(events)) == (["record", "caught-up"], [9])
 
 
+@pytest.mark.guarantee("R7")
 def test_what_is_deleted_is_never_shown_to_who_comes_later(api: Api, name: str) -> None:
     with_streams = []
     api.append(name, *[{"data": seq, "tag": "t"} for seq in range(20)])

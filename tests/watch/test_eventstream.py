@@ -112,6 +112,7 @@ def test_a_topic_that_is_created_again(api: Api, name: str) -> None:
     assert (reset.name, reset.id, new.data["data"]) == ("stream-reset", f"{name}:3", "new")
 
 
+@pytest.mark.guarantee("W5")
 @pytest.mark.parametrize("seq", [1, 3])
 def test_a_topic_that_was_created_again_meanwhile(api: Api, name: str, seq: int) -> None:
     """Its seqs continue behind what was read of its predecessor, and none of its records was read."""

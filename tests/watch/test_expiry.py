@@ -10,6 +10,7 @@ from tests.scripts import create_session, put_topic, sweep_sessions
 from tests.watch.wire import Api, Refused, new_name, still_open, wid
 from topics.config import Config
 from topics.models import WatchSession
+from watch import sessions
 from watch.sessions import FIRST_TTL_MS, REFRESH_MS, Start, Watch
 from watch.tasks import sweep_watch_sessions
 from wire.keys import OPEN, open_to
@@ -101,18 +102,40 @@ def test_the_task_drops_what_is_expired_and_nothing_else() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("cap", ["TOPICS_MAX_WATCH_SESSIONS", "TOPICS_MAX_WATCH_SESSIONS_PER_KEY"])
-def test_at_the_cap_the_oldest_session_that_never_had_a_stream_goes(settings, cap: str) -> None:
+def test_at_the_cap_the_oldest_session_without_a_live_stream_makes_room(settings, cap: str) -> None:
     setattr(settings, cap, 3)
     now = now_ms()
     put_topic("t", Config(), now)
-    streamed, _, older = (open_session(now + n) for n in range(3))
-    WatchSession.objects.filter(wid=streamed).update(stream=1)
+    live, ended, fresh = (open_session(now + n) for n in range(3))
+    WatchSession.objects.filter(wid=live).update(stream=1, open=True)
+    WatchSession.objects.filter(wid=ended).update(stream=1)
     newest = open_session(now + 3)
-    assert left() == {streamed, older, newest}
-    WatchSession.objects.update(stream=1)
-    with pytest.raises(Throttled):
+    assert left() == {live, fresh, newest}
+    WatchSession.objects.update(stream=1, open=True)
+    with pytest.raises(Throttled) as refused:
         open_session(now + 4)
-    assert left() == {streamed, older, newest}
+    assert refused.value.retry_after == 1
+    assert left() == {live, fresh, newest}
+    killed = now - 2 * REFRESH_MS  # the process of the stream would have updated this time
+    WatchSession.objects.filter(wid=fresh).update(seen_ts=killed)
+    last = open_session(now + 4)
+    assert left() == {live, newest, last}
+
+
+@pytest.mark.django_db
+def test_a_large_cap_holds_about_so_many_sessions(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts at some creations, and then makes room for several."""
+    settings.TOPICS_MAX_WATCH_SESSIONS = 3000
+    counted = []
+    monkeypatch.setattr(sessions, "randrange", lambda stop: counted.append(stop) or len(counted) % stop)
+    now = now_ms()
+    put_topic("t", Config(), now)
+    columns = {"key_id": "k", "options": "{}", "spots": "{}", "seen_ts": now, "created_ts": now}
+    WatchSession.objects.bulk_create(WatchSession(wid=f"wid_{n}", **columns) for n in range(3000))
+    for _ in range(3):
+        open_session(now)
+    assert set(counted) == {3, 10}
+    assert len(left()) == 3000 + 3 - 63
 
 
 @pytest.mark.django_db
@@ -123,35 +146,3 @@ def test_the_cap_of_a_key_takes_no_session_of_another(settings) -> None:
     wanted = Watch({"t": Start()})
     others, _, ours = (create_session(wanted, open_to(f"192.0.2.{n}"), False, now)[0] for n in (1, 2, 2))
     assert left() == {others, ours}
-
-
-@pytest.mark.django_db
-def test_a_refusal_says_when_the_next_session_expires(settings) -> None:
-    settings.TOPICS_MAX_WATCH_SESSIONS = 2
-    now = now_ms()
-    put_topic("t", Config(), now)
-    open_session(now), open_session(now)
-    for seen_ts, is_open, seconds in ((now - TTL_MS + 1001, False, 2), (now, True, 330), (now - TTL_MS, False, 1)):
-        WatchSession.objects.update(seen_ts=seen_ts, open=is_open, stream=1)
-        with pytest.raises(Throttled) as refused:
-            open_session(now)
-        assert refused.value.retry_after == seconds
-
-
-@pytest.mark.django_db
-def test_expired_sessions_do_not_count_for_the_cap(settings) -> None:
-    settings.TOPICS_MAX_WATCH_SESSIONS = 2
-    now = now_ms()
-    put_topic("t", Config(), now)
-    expired, _ = open_session(now), open_session(now)
-    WatchSession.objects.update(stream=1)
-    with pytest.raises(Throttled):
-        open_session(now)
-    WatchSession.objects.filter(wid=expired).update(seen_ts=0)
-    assert open_session(now) in left()
-    assert expired not in left()
-    WatchSession.objects.update(stream=1)
-    with pytest.raises(Throttled):
-        open_session(now)
-    settings.TOPICS_MAX_WATCH_SESSIONS = 0
-    open_session(now)

@@ -2,16 +2,15 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watch.wire import Api, new_name
-from watch.order import LONGEST_EVERY, Order
+from watch.reads import LONGEST_EVERY, Order
 
 PRIORITIES = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(PRIORITIES, st.integers(1, 60))
 def test_whatever_always_has_more_to_read_the_urgent_come_first_and_none_starves(
     priorities: list[int], readings: int
@@ -31,7 +30,6 @@ def test_whatever_always_has_more_to_read_the_urgent_come_first_and_none_starves
         assert max(later - earlier for earlier, later in itertools.pairwise(places)) <= longest
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "take"]), st.integers(0, 4)), max_size=60), PRIORITIES)
 def test_each_waits_once_and_is_taken_once(calls: list[tuple[str, int]], priorities: list[int]) -> None:
     order: Order[int] = Order(lambda topic: priorities[topic % len(priorities)])

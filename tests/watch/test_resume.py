@@ -49,6 +49,7 @@ def follow(api: Api, url: str, last_id: str | None, topics: dict[str, int]) -> l
         return stream.until(lambda event: event.place == topics)
 
 
+@pytest.mark.guarantee("R3")
 def test_cut_at_every_frame_boundary_and_within_frames(api: Api, name: str) -> None:
     api.append(name, *range(RECORDS))
     sizes = boundaries(transcript(api, name, limit=2))
@@ -101,6 +102,7 @@ def test_without_an_id_it_goes_on_where_the_session_is(api: Api, name: str) -> N
     assert seqs(follow(api, url, None, {name: 4})) == [4]
 
 
+@pytest.mark.guarantee("R3")
 def test_without_an_id_what_was_just_sent_is_sent_again(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     url = api.watch({name: {}})
@@ -166,3 +168,20 @@ def test_500_clients_come_back_at_once(api: Api, name: str) -> None:
     for stream in streams:
         assert seqs(stream.until_seq(name, 40)) == list(range(21, 41))
         stream.close()
+
+
+def test_a_last_id_in_the_query_resumes_too(api: Api, name: str) -> None:
+    """Polyfills of EventSource add it to the URL at a reconnect, and others add a parameter against caches."""
+    api.append(name, *range(3))
+    url = api.watch({name: {}}, limit=1)
+    with api.stream(url) as stream:
+        first = stream.until(lambda event: event.place == {name: 1})[-1]
+    with api.stream(f"{url}?lastEventId={first.id}&_=1795502147175") as stream:
+        assert seqs(stream.until(lambda event: event.place == {name: 3})) == [2, 3]
+        last = stream.last_id
+    with api.stream(f"{url}?lastEventId={first.id}", last) as stream:
+        api.append(name, 3)
+        assert seqs(stream.until(lambda event: event.place == {name: 4})) == [4]
+    with pytest.raises(Refused) as refused:
+        api.stream(f"{url}?lastEventId=orders:7")
+    assert refused.value.status == 400

@@ -227,6 +227,7 @@ XID = (
 )
 
 
+@pytest.mark.guarantee("R4")
 def test_strong_shows_only_what_is_flushed(api: Api, name: str, server) -> None:
     api.done("PUT", f"/v0/topics/{name}", {"durability": "disk"})
     with api.stream(api.watch({name: {}}, consistency="strong")) as stream, server.connect() as database:
@@ -261,7 +262,7 @@ def written_by(xid: str, server: Instance, database: psycopg.Connection[Any], fi
     return [position(lsn) for lsn in re.findall(rf"tx: +{xid}, lsn: ([0-9A-F]+/[0-9A-F]+)", told)]
 
 
-def test_who_does_not_take_a_stream(api: Api, name: str) -> None:
+def test_a_client_that_takes_no_stream_is_refused(api: Api, name: str) -> None:
     api.append(name, 1)
     url = api.watch({name: {}})
     for accept, status in (("application/json", 406), ("text/event-stream;q=0", 406)):

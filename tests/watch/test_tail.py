@@ -15,18 +15,20 @@ from routers.routers import RouterConfig
 from shell.follower import events
 from store.loop import here
 from tests.scripts import append, catch_up, delete_records, delete_seqs, diff, look_up, put_router, put_topic
+from topics.append.records import Append, NewRecord, check_rows
+from topics.append.written import Written
 from topics.config import Config
-from topics.diff import Diff, Window
-from topics.records import Append, NewRecord, check_rows
+from topics.models import Record
+from topics.read.diff import Diff, Window
 from watch import feeds as feeds_module
 from watch.batch import Batch
 from watch.feeds import Feeds
-from watch.reading import Reading, View
+from watch.reading import Reading, ReadView
 from watch.tail import LONGEST_PAUSE_SECONDS, PACE, Link, Tail
 
 STEPS = 250
 TAGS, NODES = ("x", "y", "xy"), (None, "a", "b", "c")
-WHOLE = View(7, 700, None, None, True, True, True, strong=False)
+WHOLE = ReadView(7, 700, None, None, True, True, True, strong=False)
 VIEWS = (WHOLE, WHOLE._replace(match_op="Eq", match="x"), WHOLE._replace(data=False, limit=100, max_bytes=100_000))
 
 
@@ -34,7 +36,7 @@ VIEWS = (WHOLE, WHOLE._replace(match_op="Eq", match="x"), WHOLE._replace(data=Fa
 class Reader:
     """Stands in for a stream."""
 
-    view: View
+    view: ReadView
     own: frozenset[str]
     seq: int = 0
 
@@ -63,7 +65,7 @@ class Run:
         match self.pick.choices(("append", "seqs", "tag", "before", "cap", "dedupe"), (40, 2, 1, 1, 1, 1))[0]:
             case "append":
                 rows = [self.record() for _ in range(self.pick.randint(1, 4))]
-                append(name, Append(rows), check_rows(Append(rows)), now_ms())
+                self.append(name, rows)
                 catch_up(self.topic_id, now_ms())
                 return
             case "seqs":
@@ -78,6 +80,19 @@ class Run:
             case "dedupe":
                 put_topic(self.name, Config(dedupe_node=self.pick.random() < 0.7), now_ms())
         self.since = time.monotonic()
+
+    def append(self, name: str, rows: list[NewRecord]) -> None:
+        """Appends, and mostly hands the records to the tails of the topic, as an append of the readers' own process does."""
+        topic, checked, before = look_up(name), check_rows(Append(rows)), time.monotonic()
+        done = append(name, Append(rows), checked, now_ms())
+        if name == self.name and not topic.evicts and self.pick.random() < 0.7:
+            ts = Record.objects.get(topic_id=topic.id, seq=done.last_seq).ts
+            self.runner.run(self.hand(Written(topic, done.first_seq - 1, [checked], ts, before)))
+
+    async def hand(self, written: Written) -> None:
+        for tail in self.feeds.tails.values():
+            tail.busy_until = 0.0
+        self.feeds.hand(VIEWS, written)
 
     def record(self) -> NewRecord:
         data = self.pick.choice(("1", '{"a":\n [1, 2]}', '"' + "ü" * self.pick.randint(0, 90) + '"'))
@@ -153,6 +168,26 @@ def test_the_tail_shows_what_a_diff_shows(
                 run.read(reader)
         runner.run(run.feeds.store.close())
     assert run.unread > STEPS // 10
+
+
+TEXTS = ("a", "", "ü\u2028", '"\\/', "\x01\b\f\n\r\t\x1f\x7f", "\U0001f600")
+VALUES = ('{"a": 1.0E+05 , "a":2}', " [1,\n 2] ", '"\\u0000\\ud83d\\ude00"', "null", "-0", '"\\u007f\x7f/"')
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("value", VALUES)
+def test_records_in_memory_are_written_as_postgresql_writes_them(db: None, name: str, text: str, value: str) -> None:
+    meta = msgspec.Raw(b'{"k" : ' + value.strip().encode() + b"}")
+    body = b'{"records":[{"data":%b,"tag":%b,"node":%b,"meta":%b},{"data":1,"meta":null}]}'
+    sent = body % (value.encode(), *(msgspec.json.encode(text),) * 2, meta)
+    wanted = msgspec.json.decode(sent, type=Append)
+    rows = check_rows(wanted)
+    done = append(name, wanted, rows, now_ms())
+    ts = Record.objects.get(topic_id=look_up(name).id, seq=2).ts
+    written = Written(look_up(name), done.first_seq - 1, [rows], ts, 0.0)
+    for tags, has_meta in ((True, True), (False, True), (True, False), (False, False)):
+        stored = diff(name, Diff(include_tags=tags, include_meta=has_meta), now_ms())
+        assert ",".join(written.shown(tags, has_meta)) == stored.records
 
 
 def link(from_seq: int, to_seq: int, head_seq: int = 0) -> Link:

@@ -68,6 +68,7 @@ def web_workers(instance: Instance) -> list[int]:
     return [pid for pid in ours if parents[pid] in ours]
 
 
+@pytest.mark.guarantee("R3")
 def test_killed_web_processes(troubled: Instance, api: Api, name: str) -> None:
     durable(api, name)
     api.append(name, 1)
@@ -159,6 +160,7 @@ def resident_kb(instance: Instance) -> int:
     return total
 
 
+@pytest.mark.guarantee("R5")
 def test_readers_that_do_not_read(troubled: Instance, api: Api, name: str) -> None:
     """They cost no memory and keep nobody waiting; in the end they have it all."""
     payload = "x" * 10_000
@@ -202,6 +204,7 @@ def append_much(api: Api, name: str, megabytes: int) -> int:
     return [api.append(name, *["x" * 1000] * 1000) for _ in range(megabytes)][-1]
 
 
+@pytest.mark.guarantee("S2")
 def test_deaf_readers_cost_little_and_give_it_back(instances) -> None:
     """What is on its way to each is bounded, in the process and in the kernel, and nobody waits for them."""
     instance: Instance = instances(WEB_WORKERS="1", TOPICS_MAX_STALLED_BYTES="0")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 import pytest
@@ -35,8 +34,8 @@ class Client:
         self.is_taking.set()
         self.was_sent = asyncio.Event()
 
-    async def send(self, message: dict[str, Any]) -> None:
-        self.got += [name for name, _ in events(message["body"])]
+    async def send(self, frame: bytes) -> None:
+        self.got += [name for name, _ in events(frame)]
         self.was_sent.set()
         await self.is_taking.wait()
 
@@ -49,8 +48,8 @@ class Client:
         """Have a stream until that is over. Where it came to is where the next one begins."""
         self.got.clear()
         stream = Stream(self.hub, Session("wid", OPTIONS, self.positions, 1, exact=True), OPEN, self.send)
-        await stream.begin(None)
-        pump = asyncio.create_task(stream.pump())
+        await stream.begin()
+        pump = asyncio.create_task(stream.run())
         await meanwhile(stream)
         saved = stream.to_save(open=False)
         self.is_taking.set()

@@ -20,7 +20,7 @@ from base.units import amount, duration, moment
 from store.script import run
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.api.cursors import PutCursor
-from topics.cursors import delete_cursor, move, target_seq
+from topics.cursors.named import delete_cursor, move, target_seq
 from topics.models import Cursor
 
 LAG = F("topic__head__head_seq") - F("seq")

@@ -55,13 +55,14 @@ class ApiKeyForm(forms.ModelForm):
 
     class Meta:
         model = ApiKey
-        fields = ("name", "read", "write", "commit", "delete_scope", "admin", "prefixes")
+        fields = ("name", "read", "write", "commit", "delete_scope", "webhooks", "admin", "prefixes")
         help_texts = {
             "name": "The client of the key.",
             "read": "Read topics, records, cursors and routers: GETs, diff, watch.",
             "write": "Append. An append can create its topic.",
             "commit": "Set named cursors: a consumer stores its position.",
             "delete_scope": "Delete topics, records, cursors and routers.",
+            "webhooks": "Manage webhooks. With read also create and change them.",
             "admin": "Create and configure topics, cursors and routers (PUTs). Without prefixes also read the server's metrics.",
         }
 
@@ -135,7 +136,7 @@ class ApiKeyAdmin(DomainAdmin):
     actions = ("revoke",)
     fieldsets = (
         (None, {"fields": ("name",)}),
-        ("It may", {"fields": ("read", "write", "commit", "delete_scope", "admin")}),
+        ("It may", {"fields": ("read", "write", "commit", "delete_scope", "webhooks", "admin")}),
         ("Names", {"fields": ("prefixes",)}),
         ("Until when", {"fields": ("expires",)}),
     )

@@ -21,7 +21,7 @@ from store.script import run
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.config import COLUMNS, MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
-from topics.delete import delete_topic
+from topics.delete.topic import delete_topic
 from topics.hooks import hooks
 from topics.models import Cursor, Topic
 

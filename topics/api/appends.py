@@ -6,10 +6,11 @@ import msgspec
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
+from contract.operations import Operation
 from store.script import Script
-from topics.api.records import TAG, TOPIC
+from topics.api.records import TAG
 from topics.api.shapes import TopicName
-from topics.append import last_keyed
+from topics.append.appending import last_keyed
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -22,7 +23,7 @@ LEAST_PREFIX = 16
 
 class AppendsQuery(Request):
     key_prefix: str = ""
-    """Start of the keys: 16 to 256 characters."""
+    """Start of the keys: 16 to 256 characters. A shorter one is 400, because you could guess the keys of others."""
 
 
 class KeyedAppend(msgspec.Struct):
@@ -46,9 +47,7 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "GET",
-    f"{TOPIC}/appends",
-    "get_last_append",
+    Operation.GET_LAST_APPEND,
     scope="write",
     query=AppendsQuery,
     answers={200: LastAppendAnswer},

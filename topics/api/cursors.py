@@ -11,11 +11,11 @@ from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
+from contract.operations import Operation
 from store.script import Script
-from topics import cursors
-from topics.api.records import TOPIC
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
-from topics.diff import Seq
+from topics.cursors import named as cursors
+from topics.read.diff import Seq
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -23,14 +23,14 @@ from wire.paging import PageQuery, next_cursor
 from wire.parse import Request
 from wire.schema import Edge
 
-CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
+TAG = "cursors"
 
 
 class PutCursor(Request):
     """The new position of a cursor: exactly one of `seq`, `from_ts` and `at`. `expected_seq` is its expected old position."""
 
     seq: Seq | None = None
-    """The last seq that the reader has read, at most the head."""
+    """The last seq that the reader has read, at most the head. Send exactly one of `seq`, `from_ts` and `at`."""
     from_ts: Seq | None = None
     """Before the first record with this `$ts` or a later one, in milliseconds since the epoch."""
     at: Edge | None = None
@@ -40,9 +40,7 @@ class PutCursor(Request):
 
 
 @Endpoint(
-    "PUT",
-    CURSOR,
-    "put_cursor",
+    Operation.PUT_CURSOR,
     scope="commit",
     body=PutCursor,
     answers={200: CursorAnswer, 201: CursorAnswer},
@@ -61,9 +59,7 @@ def put(call: Call[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "GET",
-    CURSOR,
-    "get_cursor",
+    Operation.GET_CURSOR,
     scope="read",
     answers={200: CursorAnswer},
     errors=(TopicNotFound,),
@@ -76,9 +72,7 @@ def get(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "DELETE",
-    CURSOR,
-    "delete_cursor",
+    Operation.DELETE_CURSOR,
     scope="delete",
     answers={200: DeleteCursorAnswer},
     errors=(TopicNotFound, Incompatible),
@@ -95,7 +89,7 @@ def delete(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
     )
 
 
-def show(call: Call[Any, None], topic: str, found: cursors.Shown, created: bool | None = None) -> Answer:
+def show(call: Call[Any, None], topic: str, found: cursors.ShownCursor, created: bool | None = None) -> Answer:
     shown = msgspec.structs.asdict(shape(topic, found))
     flag = UNSET if created is None else created
     answer = CursorAnswer(**shown, created=flag, performance=call.performance())
@@ -103,9 +97,7 @@ def show(call: Call[Any, None], topic: str, found: cursors.Shown, created: bool 
 
 
 @Endpoint(
-    "GET",
-    f"{TOPIC}/cursors",
-    "list_cursors",
+    Operation.LIST_CURSORS,
     scope="read",
     query=PageQuery,
     answers={200: CursorsAnswer},
@@ -142,7 +134,7 @@ def page_after(call: PageQuery) -> cursors.After:
     return cursors.After(name, kind, number)
 
 
-def shape(topic: str, found: cursors.Shown) -> CursorShown:
+def shape(topic: str, found: cursors.ShownCursor) -> CursorShown:
     return CursorShown(
         topic=topic,
         cursor=found.name,

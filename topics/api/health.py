@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from base import clock
 from base.errors import NotReady
 from base.slot import Slot
+from contract.operations import Operation
 from store import disk
 from store.script import Script, Statement
 from wire import metrics
@@ -52,7 +53,7 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
 degraded: Slot[Callable[[], list[Any]]] = Slot()
 
 
-@Endpoint("GET", "v0/health", "get_health", scope=None, answers={200: HealthAnswer}, tag=TAG)
+@Endpoint(Operation.GET_HEALTH, scope=None, answers={200: HealthAnswer}, tag=TAG)
 def health(call: Call[None, None]) -> Script[Answer]:
     """Check that this process runs."""
     yield from ()
@@ -60,7 +61,7 @@ def health(call: Call[None, None]) -> Script[Answer]:
     return call.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=call.performance()))
 
 
-@Endpoint("GET", "v0/ready", "get_ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
+@Endpoint(Operation.GET_READY, scope=None, answers={200: ReadyAnswer}, tag=TAG)
 def ready(call: Call[None, None]) -> Script[Answer]:
     """Check that this process can serve requests.
 
@@ -88,9 +89,7 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
 
 
 @Endpoint(
-    "GET",
-    "v0/metrics",
-    "get_metrics",
+    Operation.GET_METRICS,
     scope="read",
     answers={200: (CONTENT_TYPE_LATEST, MetricsAnswer)},
     tag=TAG,

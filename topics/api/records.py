@@ -13,6 +13,7 @@ from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import (
     BatchTooLarge,
+    DeadLetterCycle,
     HeadMismatch,
     IdempotencyMismatch,
     InvalidRequest,
@@ -22,26 +23,29 @@ from base.errors import (
     TopicNotSealed,
     TopicSealed,
 )
+from contract.cloudevents import OF_READS, OF_RECORD
+from contract.operations import Operation
 from store.script import Script
+from topics.api import events
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer, WritePerformance
-from topics.append import append
-from topics.copying import Copy, check_copy, copy, is_copy
-from topics.delete import Delete, delete_records, delete_seqs
-from topics.diff import Diff, Read, diff, match_of, render
-from topics.idempotency import take_header
-from topics.insert import Appended
-from topics.lineage import record
-from topics.records import Append, check_rows
+from topics.append.appending import append
+from topics.append.copies import Copy, check_copy, copy, is_copy
+from topics.append.keys import take_header
+from topics.append.records import Append, check_rows
+from topics.append.statements import Appended
+from topics.append.traced import traced
+from topics.delete.records import Delete, delete_records, delete_seqs
+from topics.read.diff import Diff, Read, diff, match_of, render
+from topics.read.lineage import record
+from topics.read.stamps import seen
 from topics.sealed import DESCRIBED, told
-from topics.stamps import seen
-from topics.traced import traced
 from wire import metrics
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint, Variant
 from wire.parse import Request, header_text
 from wire.schema import Clamped
 
-TOPIC, TAG = "v0/topics/<str:topic>", "records"
+TAG = "records"
 
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
@@ -75,17 +79,17 @@ class AppendQuery(Request):
 
 
 @Endpoint(
-    "POST",
-    TOPIC,
-    "append",
+    Operation.APPEND,
     scope="write",
     body=Append,
     variant=Variant(Copy, is_copy),
+    translation=events.SENT,
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
     errors=(
         TopicNotFound,
         HeadMismatch,
+        DeadLetterCycle,
         IdempotencyMismatch,
         TopicSealed,
         TopicNotSealed,
@@ -96,7 +100,9 @@ class AppendQuery(Request):
     tells=DESCRIBED,
     headers={
         "Idempotency-Key": "The name of the append, 1 to 256 characters in UTF-8, if the body has no `idempotency_key`. "
-        "With `idempotency_keys`, the record n without a key gets the key `KEY#n`, from 0."
+        "With `idempotency_keys`, the record n without a key gets the key `KEY#n`, from 0.",
+        "ce-specversion": "`1.0`: the request is a CloudEvent in the binary mode. Its other attributes are headers `ce-…`, too, "
+        "and the body is its data.",
     },
     example={
         "node": "shop-1",
@@ -106,6 +112,7 @@ class AppendQuery(Request):
         ],
     },
     needs_body=True,
+    large=True,
     tag=TAG,
 )
 def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:
@@ -121,7 +128,7 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
         raise InvalidRequest('the field copy is written with escapes: write it as "copy"', field="copy")
     if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
         take_header(wanted, header_text("Idempotency-Key", key))
-    wanted.check_names(call.key)
+    wanted.check_key(call.key)
     rows = traced(check_rows(wanted), call.headers.get(b"traceparent"))
     done = yield from append(topic, wanted, rows, now_ms())
     if not done.deduped:
@@ -160,18 +167,17 @@ def read(call: Call[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     if call.key.prefixes:
         window = window.seen_by(call.key)
     body = render(topic, window, wanted, (time.perf_counter() - call.started) * 1000)
-    return Answer(200, body, told(window.sealed))
+    return events.in_media(call.accept, topic, Answer(200, body, told(window.sealed)))
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/diff",
-    "read",
+    Operation.READ,
     scope="read",
     body=Diff,
-    answers={200: DiffAnswer},
+    answers={200: (DiffAnswer, events.BATCH)},
+    media=OF_READS,
     errors=(TopicNotFound,),
-    tells=DESCRIBED,
+    tells=DESCRIBED | events.DESCRIBED,
     example={"from_seq": 0, "limit": 10, "include_tags": True},
     tag=TAG,
     instead="GET /v0/topics/:topic/records takes the same fields as a query",
@@ -197,14 +203,13 @@ class RecordsQuery(Read):
 
 
 @Endpoint(
-    "GET",
-    f"{TOPIC}/records",
-    "list_records",
+    Operation.LIST_RECORDS,
     scope="read",
     query=RecordsQuery,
-    answers={200: DiffAnswer},
+    answers={200: (DiffAnswer, events.BATCH)},
+    media=OF_READS,
     errors=(TopicNotFound,),
-    tells=DESCRIBED,
+    tells=DESCRIBED | events.DESCRIBED,
     instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
     tag=TAG,
 )
@@ -214,13 +219,12 @@ def read_by_get(call: Call[None, RecordsQuery], topic: str) -> Script[Answer]:
 
 
 @Endpoint(
-    "GET",
-    f"{TOPIC}/records/<str:seq>",
-    "get_record",
+    Operation.GET_RECORD,
     scope="read",
-    answers={200: RecordAnswer},
+    answers={200: (RecordAnswer, events.ONE)},
+    media=OF_RECORD,
     errors=(TopicNotFound,),
-    tells=DESCRIBED,
+    tells=DESCRIBED | events.DESCRIBED,
     tag=TAG,
 )
 def one_record(call: Call[None, None], topic: str, seq: str) -> Script[Answer]:
@@ -233,13 +237,11 @@ def one_record(call: Call[None, None], topic: str, seq: str) -> Script[Answer]:
     path = {"topic": call.key.shown(found.home), "seq": found.home_seq, "routers": routers}
     tail = msgspec.json.encode({"path": path, "performance": call.performance()})
     body = seen(found.record, call.key.prefixes)[:-1].encode() + b"," + tail[1:]
-    return Answer(200, body, told(found.sealed))
+    return events.in_media(call.accept, topic, Answer(200, body, told(found.sealed)))
 
 
 @Endpoint(
-    "POST",
-    f"{TOPIC}/delete",
-    "delete_records",
+    Operation.DELETE_RECORDS,
     scope="delete",
     body=Delete,
     answers={200: DeleteRecordsAnswer},

@@ -168,8 +168,9 @@ class Tombstone(msgspec.Struct, kw_only=True):
     """The last seq of the gap. The records of the same answer are above it."""
     reason: str
     """`cap`: evicted by a cap. `ttl`: expired. `restart`: lost in a crash or restart. `source_trim`: a router's source lost
-    the records before they were forwarded. `mixed`: several of these reasons. `recreated`: `from_seq` belongs to a deleted
-    topic of the same name."""
+    the records before they were forwarded, or a site before its mirror read them. `capture`: changes of a table that could
+    not be captured. `mixed`: several of these reasons. `recreated`: `from_seq` belongs to a deleted topic of the same name,
+    or to a log that this server does not have."""
     lost_from: int | UnsetType = UNSET
     """The first seq of a loss by a crash or restart. If it is below `gap_from`, you have records that no longer exist: all
     from `lost_from` on. Undo their effects."""

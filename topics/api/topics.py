@@ -5,15 +5,22 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from base.clock import now_ms
-from base.errors import Incompatible, RouterOutsidePrefixes, TopicNotEmpty, TopicNotFound, TopicNotSealed
+from base.errors import (
+    DeadLetterCycle,
+    Incompatible,
+    RouterOutsidePrefixes,
+    TopicNotEmpty,
+    TopicNotFound,
+    TopicNotSealed,
+)
 from base.names import check_topic_name
+from contract.operations import Operation
 from store.script import Script
-from topics import recency
-from topics.api.records import TOPIC
 from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, QueueShown, TopicAnswer, TopicsAnswer
 from topics.config import Config, put_topic
-from topics.delete import delete_topic
-from topics.describe import State, held, page_of_topics
+from topics.delete.topic import delete_topic
+from topics.read import recency
+from topics.read.describe import TopicFigures, held, page_of_topics
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
@@ -27,20 +34,18 @@ class PutTopicQuery(Request):
 
 
 @Endpoint(
-    "PUT",
-    TOPIC,
-    "put_topic",
+    Operation.PUT_TOPIC,
     scope="admin",
     query=PutTopicQuery,
     body=Config,
     answers={200: PutTopicAnswer, 201: PutTopicAnswer},
-    errors=(Incompatible, TopicNotFound),
+    errors=(Incompatible, DeadLetterCycle, TopicNotFound),
     tells=DESCRIBED,
     example={"cap_records": 1_000_000, "durability": "fsync"},
 )
 def put(call: Call[Config, PutTopicQuery], topic: str) -> Script[Answer]:
     """Create a topic, or change its config."""
-    call.body.check_names(call.key)
+    call.body.check_key(call.key)
     done = yield from put_topic(topic, call.body, now_ms(), create=call.query.create)
     config = done.config.seen_by(call.key)
     answer = PutTopicAnswer(
@@ -55,9 +60,7 @@ class TopicQuery(Request):
 
 
 @Endpoint(
-    "GET",
-    TOPIC,
-    "get_topic",
+    Operation.GET_TOPIC,
     scope="read",
     query=TopicQuery,
     answers={200: TopicAnswer},
@@ -100,9 +103,7 @@ class DeleteTopicQuery(Destruction):
 
 
 @Endpoint(
-    "DELETE",
-    TOPIC,
-    "delete_topic",
+    Operation.DELETE_TOPIC,
     scope="delete",
     query=DeleteTopicQuery,
     answers={200: DeleteTopicAnswer},
@@ -132,9 +133,7 @@ class ListQuery(PageQuery):
 
 
 @Endpoint(
-    "GET",
-    "v0/topics",
-    "list_topics",
+    Operation.LIST_TOPICS,
     scope="read",
     query=ListQuery,
     answers={200: TopicsAnswer},
@@ -157,7 +156,7 @@ def list_topics(call: Call[None, ListQuery]) -> Script[Answer]:
     )
 
 
-def listed(found: State) -> ListedTopic:
+def listed(found: TopicFigures) -> ListedTopic:
     return ListedTopic(
         topic=found.name,
         head_seq=found.head_seq,

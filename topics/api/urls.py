@@ -1,6 +1,6 @@
 """The endpoints of /v0/topics, and those of the server itself."""
 
-from topics.api import appends, cursors, health, records, topics
+from topics.api import appends, cursors, health, records, state, topics
 
 endpoints = (
     topics.list_topics,
@@ -17,6 +17,8 @@ endpoints = (
     cursors.put,
     cursors.get,
     cursors.delete,
+    state.get,
+    state.put,
     health.health,
     health.ready,
     health.tell_metrics,

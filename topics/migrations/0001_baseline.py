@@ -1,4 +1,4 @@
-"""Creates the tables and SQL objects of the log."""
+"""Creates the tables of the log."""
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
@@ -8,63 +8,47 @@ from django.db.migrations.state import StateApps
 
 import topics.models
 from base.refusal import Refusal
-from store.objects import Objects
 
-OBJECTS = Objects(
-    __file__,
-    creates=(
-        "tables/topics_cursor",
-        "tables/topic_cursors",
-        "tables/topics_record",
-        "tables/topics_span",
-        "tables/topics_streamcount",
-        "tables/topics_survived",
-        "tables/topics_topichead",
-        "tables/topic_heads",
-        "tables/topics_watchsession",
-        "functions/reclaim_covered",
-        "functions/reclaim_stored",
-        "functions/reclaim_chunk",
-        "functions/record_json",
-        "functions/span_hide",
-        "functions/stamped_meta",
-        "functions/span_record",
-        "tables/topic_log",
-        "functions/topic_first_live",
-        "functions/topic_last_head",
-        "functions/topic_last_live",
-        "functions/topic_last_loss",
-        "functions/topic_lost_from",
-        "functions/topic_mark_tagged",
-        "functions/topic_next_ts",
-        "functions/topic_outdated",
-        "functions/topic_range_bytes",
-        "functions/topic_reserve",
-        "functions/topic_seq_at",
-        "functions/topic_as_expired",
-        "functions/topic_seq_of_bytes",
-        "functions/topic_floor_for",
-        "functions/topic_shrink",
-        "functions/topic_spans",
-        "functions/topic_extent",
-        "functions/topic_forwarded",
-        "functions/topic_diff_with_holes",
-        "functions/topic_diff",
-        "functions/topic_log_range",
-        "functions/topic_stat",
-        "functions/topic_trim",
-        "functions/topic_evict",
-        "functions/topic_expire",
-        "functions/topic_append_judged",
-        "functions/topic_delete_below",
-        "functions/topic_delete_marked",
-        "functions/topic_delete_match",
-        "functions/topic_delete_seqs",
-        "functions/topics_skip_reserved",
-        "functions/topics_recover",
-        "roles/topics_analyst",
-    ),
-)
+CURSOR = """
+ALTER TABLE topics_cursor SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+"""
+RECORD = """
+CREATE TABLE topics_record (
+    topic_id bigint  NOT NULL,
+    seq      bigint  NOT NULL,
+    ts       bigint  NOT NULL,
+    total    bigint  NOT NULL,
+    size     integer NOT NULL,
+    deleted  boolean NOT NULL DEFAULT false,
+    volatile boolean NOT NULL DEFAULT false,
+    node     text    COLLATE "C",
+    tag      text    COLLATE "C",
+    meta     json,
+    data     json    NOT NULL,
+    PRIMARY KEY (topic_id, seq, volatile)
+) PARTITION BY LIST (volatile);
+CREATE TABLE topics_record_logged PARTITION OF topics_record FOR VALUES IN (false);
+CREATE UNLOGGED TABLE topics_record_volatile PARTITION OF topics_record FOR VALUES IN (true);
+CREATE INDEX topics_record_by_tag ON topics_record (topic_id, tag, seq) WHERE tag IS NOT NULL;
+CREATE INDEX topics_record_deleted ON topics_record (topic_id, seq) WHERE deleted;
+ALTER TABLE topics_record_logged SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1);
+"""
+SPAN = """
+CREATE INDEX topics_span_long ON topics_span (home_id, home_last_seq) WHERE home_last_seq - home_first_seq >= 1000;
+"""
+STREAMCOUNT = """
+ALTER TABLE topics_streamcount SET UNLOGGED;
+"""
+SURVIVED = """
+CREATE UNLOGGED TABLE topics_survived (alive boolean PRIMARY KEY);
+INSERT INTO topics_survived VALUES (true);
+"""
+TOPICHEAD = """
+ALTER TABLE topics_topichead SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+"""
+WATCHSESSION = """
+ALTER TABLE topics_watchsession SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+"""
 
 
 def refuse_older(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -423,5 +407,11 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["ts"], name="topics_idempotency_by_age")],
             },
         ),
-        *OBJECTS.operations(),
+        migrations.RunSQL(CURSOR, migrations.RunSQL.noop),
+        migrations.RunSQL(RECORD, "DROP TABLE topics_record"),
+        migrations.RunSQL(SPAN, migrations.RunSQL.noop),
+        migrations.RunSQL(STREAMCOUNT, migrations.RunSQL.noop),
+        migrations.RunSQL(SURVIVED, "DROP TABLE topics_survived"),
+        migrations.RunSQL(TOPICHEAD, migrations.RunSQL.noop),
+        migrations.RunSQL(WATCHSESSION, migrations.RunSQL.noop),
     ]

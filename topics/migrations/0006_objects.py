@@ -1,16 +1,7 @@
-"""SQL objects that changed."""
+"""Replaced SQL objects. Now `manage.py migrate` applies them after all migrations (store/objects.py)."""
 
 from django.db import migrations
-
-from store.objects import Objects
-
-OBJECTS = Objects(
-    __file__,
-    replaces=("functions/topic_append_judged",),
-)
 
 
 class Migration(migrations.Migration):
     dependencies = [("topics", "0005_unique_tags")]
-
-    operations = OBJECTS.operations()

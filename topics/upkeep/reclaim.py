@@ -1,7 +1,8 @@
 """Frees the disk space of records that no topic shows any more (docs/routers.md).
 
 A row can be removed if its home and all spans no longer show it. A step examines a chunk of one topic and commits. A step
-takes no lock that an append needs. A step counts the rows that must stay, and a later step examines these again.
+that removes rows takes no lock that an append needs. A step counts the rows that must stay, and a later step examines these
+again.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from store.database import prepared
+from topics.upkeep.unsettled import COUNTS, EXPIRES, LEADS, RESERVES
 
 CHUNK = 2_000  # rows: about 10 ms, which an advance may have to wait
 AGAIN_MS = 60_000  # held rows are examined again after this time
 FEW, REST_MS = 100, 10_000  # up to FEW seqs wait until the topic had no append and no step for REST_MS
 
 # DUE finds topics with rows to examine: below the floor, marked deleted, or of a deleted topic. DUE also finds topics with
-# held rows for another examination. Topics in use wait until enough rows are due. Otherwise transactions for a few rows of
+# held rows for another examination, and topics at rest that SETTLE has to settle. All of them are unsettled
+# (sql/functions/unsettled_heads.sql). Topics in use wait until enough rows are due. Otherwise transactions for a few rows of
 # many topics would cost the appends a fifth of PostgreSQL's capacity. If a clock was ahead, a pass or a head can have a
 # future time: DUE does not wait for this time.
 DUE = """
 SELECT topic.id
-  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR holes_seq > 0
+  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM unsettled_heads() WHERE floor_seq <> reclaimed_seq
         UNION ALL
         SELECT id, 1::bigint << 62, 0 FROM topics_deletedtopic) topic
   LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
- WHERE topic.floor_seq >= coalesce(pass.next_seq, 1)
+ WHERE (topic.floor_seq >= coalesce(pass.next_seq, 1) OR coalesce(pass.held_records, 0) = 0)
    AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s
         OR (topic.last_ts <= %(rested)s OR topic.last_ts > %(now)s)
            AND (pass.updated_ts <= %(rested)s OR pass.updated_ts > %(now)s) IS NOT FALSE)
@@ -60,6 +63,13 @@ UPDATE topics_reclaim
    SET next_seq = %s, held_records = %s, updated_ts = %s, reclaimed_records = reclaimed_records + %s
  WHERE topic_id = %s
 """
+# A delete marks rows and then locks the head until it commits. So under the head's lock a look finds all marked rows, or the
+# delete unsettles the head afterwards. SKIP LOCKED leaves out a head that an append holds: a later step settles it.
+LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND floor_seq < %s FOR NO KEY UPDATE SKIP LOCKED"
+SETTLE = f"""
+UPDATE topics_topichead SET reclaimed_seq = floor_seq, unsettled = {RESERVES} OR {COUNTS} OR {LEADS} OR {EXPIRES}
+ WHERE topic_id = %s AND reclaimed_seq <> floor_seq
+"""
 END = """
 WITH ended AS (
     DELETE FROM topics_deletedtopic
@@ -70,7 +80,7 @@ DELETE FROM topics_reclaim WHERE topic_id IN (SELECT id FROM ended)
 """
 
 
-class Chunk(NamedTuple):
+class ExaminedRows(NamedTuple):
     """The result of examining some rows. `last_seq`: None if there were no rows."""
 
     examined: int
@@ -135,13 +145,23 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     next_seq = examined if held else min(examined, above_floor)
     prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
     if chunk.last_seq is None and not held:
+        settle(topic_id, next_seq)
         cursor.execute(END, {"id": topic_id})
     return Reclaimed(chunk.free, held, chunk.last_seq is not None)
 
 
-def examine(topic_id: int, first_seq: int, limit: int, *, remove: bool) -> Chunk:
+def settle(topic_id: int, next_seq: int) -> None:
+    """Notes on the head that no row is left to examine. Then due() reads the topic again only after its next removal.
+
+    The caller commits at once, so an append waits a moment for the head's lock.
+    """
+    if prepared(LOCK_HEAD, (topic_id, next_seq)) and examine(topic_id, next_seq, 1, remove=False).last_seq is None:
+        prepared(SETTLE, (topic_id,))
+
+
+def examine(topic_id: int, first_seq: int, limit: int, *, remove: bool) -> ExaminedRows:
     (row,) = prepared(EXAMINE, (topic_id, first_seq, limit, remove))
-    return Chunk(*row)
+    return ExaminedRows(*row)
 
 
 def take_locks(cursor: Any, topic_id: int) -> bool:

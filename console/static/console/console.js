@@ -1,7 +1,7 @@
-// What every page of the console does: live parts, keys, and fields that complete. Without it the pages show all the same.
+// Live parts, keys, and fields that complete, for every page of the console. All pages work without this file.
 "use strict";
 
-// Bring what is shown to what it should be, changing only what differs: focus, selection and scrolling stay.
+// Makes a part of the page like its new version. Only differences are changed, so focus, selection and scrolling stay.
 function morph(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
     old.replaceWith(fresh.cloneNode(true));
@@ -26,9 +26,12 @@ function morphChildren(old, fresh) {
   before.slice(after.length).forEach((each) => each.remove());
 }
 
-// A stream of the console. The mark says whether it lives; the browser comes again by itself when it ends.
+// A stream of the console. The mark says whether it is open. A browser reconnects after the end of a stream. Each update has its
+// age, which the browser counts on, so an old page says within seconds that it is old. After a refusal, such as 503 while
+// PostgreSQL is away, no browser reconnects, so the page does.
+const PATIENCE_MS = 3000, REFUSED_MS = 3000;
 function follow(address, events) {
-  const source = new EventSource(address);
+  let source, last = "";
   const mark = document.querySelector(".live-mark");
   const say = (text, away) => {
     if (!mark) return;
@@ -36,11 +39,65 @@ function follow(address, events) {
     mark.textContent = text;
     mark.classList.toggle("away", away);
   };
-  source.onopen = () => say("live", false);
-  source.onerror = () => say("not connected, trying again", true);
-  for (const [name, heard] of Object.entries(events)) source.addEventListener(name, (event) => heard(JSON.parse(event.data)));
+  let drawn = { at: performance.now(), next: 2000, ts: Date.now() }, away = null;
+  const age = () => {
+    const old = performance.now() - drawn.at, late = old > drawn.next + PATIENCE_MS;
+    const seconds = Math.round(old / 1000), state = `as of ${new Date(drawn.ts).toISOString().slice(11, 19)}, ${seconds} s ago`;
+    if (away === null && !late) return;  // the first connection is being made
+    if (away || late) say(`${away ? "not connected" : "not updated"}, ${state}`, true);
+    else say(old > 5000 ? `live, ${seconds} s old` : "live", false);
+    document.body.classList.toggle("stale", late);
+  };
+  setInterval(age, 1000);
+  events.drawn = ({ ts, age_ms, next_ms }) => {
+    drawn = { at: performance.now() - age_ms, next: next_ms, ts };
+    age();
+  };
+  const open = () => {
+    source = new EventSource(last ? `${address}&lastEventId=${encodeURIComponent(last)}` : address);
+    source.onopen = () => { away = false; age(); };
+    source.onerror = () => {
+      away = true;
+      age();
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, REFUSED_MS);
+    };
+    for (const [name, heard] of Object.entries(events)) {
+      source.addEventListener(name, (event) => {
+        last = event.lastEventId;
+        heard(JSON.parse(event.data));
+      });
+    }
+  };
+  open();
   addEventListener("pagehide", () => source.close());
-  return source;
+}
+
+// One cross in all charts of the page: the values of each at the same time. A finger or a mouse moves it.
+let crossed = null; // how far from the left, from 0 to 1
+function cross() {
+  for (const chart of document.querySelectorAll(".chart")) {
+    const points = chart.querySelectorAll(".points rect"), line = chart.querySelector(".cross"), output = chart.querySelector("output");
+    if (!points.length) continue;
+    const point = crossed === null ? null : points[Math.round(crossed * (points.length - 1))];
+    if (!point) line.removeAttribute("x1");
+    for (const end of point ? ["x1", "x2"] : []) line.setAttribute(end, Number(point.getAttribute("x")) + Number(point.getAttribute("width")) / 2);
+    output.textContent = point ? point.textContent : "";
+  }
+}
+for (const kind of ["pointermove", "pointerdown"]) {
+  addEventListener(kind, (event) => {
+    const plot = event.target.closest?.(".chart .plot");
+    if (!plot && crossed === null) return;
+    const box = plot?.getBoundingClientRect();
+    crossed = plot ? Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) : null;
+    cross();
+  });
+}
+
+for (const clock of document.querySelectorAll("[data-clock]")) {
+  const tick = () => (clock.textContent = `${new Date().toISOString().slice(11, 19)} UTC`);
+  setInterval(tick, 1000);
+  tick();
 }
 
 for (const part of document.querySelectorAll("[data-live]")) {
@@ -50,6 +107,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
       const fresh = document.createElement("div");
       fresh.innerHTML = body;
       morphChildren(part, fresh);
+      cross();
     },
   });
 }
@@ -72,16 +130,13 @@ for (const field of document.querySelectorAll("[data-complete]")) {
     asked = typed;
     const answer = await fetch(`${field.dataset.complete}?q=${encodeURIComponent(typed)}`);
     if (!answer.ok || asked !== typed) return;
-    const { topics } = await answer.json();
-    urls = new Map(topics.map(({ name, url }) => [name, url]));
-    list.replaceChildren(...topics.map(({ name }) => Object.assign(document.createElement("option"), { value: name })));
+    const { found } = await answer.json();
+    urls = new Map(found.map(({ name, url }) => [name, url]));
+    list.replaceChildren(...found.map(({ name }) => Object.assign(document.createElement("option"), { value: name })));
   });
 }
 
-// Where the pages' names do not fit, the one that is open is in sight.
-document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-
-// "/" goes to the search, "j" and "k" walk the first list, Enter opens what is chosen.
+// The keys of the dialog that "?" opens (base_site.html).
 const rows = () => [...document.querySelectorAll("[data-list] tbody tr, #result_list tbody tr")];
 function walk(step) {
   const all = rows(), at = all.findIndex((row) => row.getAttribute("aria-selected") === "true");
@@ -92,12 +147,16 @@ function walk(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
-  const chosen = () => rows().find((row) => row.getAttribute("aria-selected") === "true");
-  if (event.key === "/") {
+  const search = () => {
     document.querySelector(".find input")?.focus();
     event.preventDefault();
-  } else if (event.key === "j") walk(1);
+  };
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") search();
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  const chosen = () => rows().find((row) => row.getAttribute("aria-selected") === "true");
+  if (event.key === "/") search();
+  else if (event.key === "?") document.getElementById("keys")?.showModal();
+  else if (event.key === "j") walk(1);
   else if (event.key === "k") walk(-1);
   else if (event.key === "Enter" && event.target === document.body) chosen()?.querySelector("a")?.click();
 });

@@ -8,5 +8,8 @@ CREATE TABLE groups_group (
     partitions   integer NOT NULL,
     start        text    NOT NULL,
     created_ts   bigint  NOT NULL,
+    key_id       text    NOT NULL DEFAULT '',  -- the holder that created the group, for the cap of groups by key
+    idle_hours   integer NOT NULL DEFAULT 0,   -- hours without members and commits so far (groups/upkeep.py)
+    counted_ts   bigint  NOT NULL DEFAULT 0,   -- when the last of these hours was counted
     UNIQUE (topic_id, name)
 );

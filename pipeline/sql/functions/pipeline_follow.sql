@@ -3,7 +3,7 @@
 -- It runs with the rights of its owner, for logins of the role topics_writer. The topic's row is locked against a delete, because a
 -- cursor must not outlive its topic.
 CREATE OR REPLACE FUNCTION pipeline_follow(p_topic text, p_cursor text, p_seq bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     found_id bigint;
     owner    text;
@@ -13,7 +13,7 @@ BEGIN
               quote_literal(left(p_cursor, 80)) USING ERRCODE = 'invalid_parameter_value', HINT = 'invalid_request';
     END IF;
     SELECT id INTO found_id FROM topics_topic WHERE name = p_topic FOR KEY SHARE;
-    SELECT kind INTO owner FROM topics_cursor WHERE topic_id = found_id AND name = p_cursor AND kind <> 'named' LIMIT 1;
+    SELECT kind INTO owner FROM topics_cursor WHERE topic_id = found_id AND name = p_cursor AND kind NOT IN ('named', 'webhook') LIMIT 1;
     IF owner IS NOT NULL THEN
         RAISE EXCEPTION 'cursor % belongs to a % and is read-only', quote_literal(p_cursor), owner
               USING ERRCODE = 'invalid_parameter_value', HINT = 'incompatible';

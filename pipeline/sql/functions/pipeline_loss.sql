@@ -21,10 +21,11 @@ BEGIN
     RETURN (SELECT CASE WHEN count(*) > 1 THEN 'mixed' ELSE min(why) END
               FROM (SELECT why
                       FROM (VALUES ('cap', head.cap_lost_seq), ('ttl', head.ttl_lost_seq),
-                                   ('restart', head.restart_lost_seq), ('source_trim', head.source_lost_seq)) lost (why, seq)
+                                   ('restart', head.restart_lost_seq), ('source_trim', head.source_lost_seq),
+                                   ('capture', head.capture_lost_seq)) lost (why, seq)
                      WHERE seq > p_from
                      UNION
-                    SELECT CASE WHEN path = '{}' THEN 'restart' ELSE 'source_trim' END
+                    SELECT topic_loss_reason(path)
                       FROM topics_span
                      WHERE topic_id = p_topic_id AND home_id IS NULL AND last_seq > p_from AND first_seq <= p_upto) loss);
 END

@@ -10,7 +10,7 @@
 -- Any number of workers may call this at once. The subscriber's row is the lock. A worker without the lock leaves (SKIP LOCKED),
 -- because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. During a lease, no
 -- other worker takes the queue. After another worker has taken the queue, the older number changes nothing. The holder counts the
--- time from before the call, by its own clock, and sends nothing after the end of the lease (deliveries.py).
+-- time from before the call, by its own clock, and sends nothing after the end of the lease (delivery/deliveries.py).
 --
 -- An event whose ts is more than 10 s ahead was stamped by a clock that was ahead. It does not wait until that time.
 --
@@ -99,8 +99,10 @@ BEGIN
         END IF;
         -- These seqs were deleted or put aside, so the batch has no record.
         IF bad IS NOT NULL THEN
-            INSERT INTO push_delivery (subscriber_id, ts, batch_id, attempt, status, error, duration_ms, events, bytes)
-            VALUES (p_id, now_ms, '', 0, NULL, left(format('seq %s of the queue was put aside: %s', bad, reason), 300), 0, 1, 0);
+            INSERT INTO push_delivery (subscriber_id, ts, batch_id, attempt, status, error, duration_ms, events, bytes,
+                                       first_seq, last_seq)
+            VALUES (p_id, now_ms, '', 0, NULL, left(format('seq %s of the queue was put aside: %s', bad, reason), 300), 0, 1, 0,
+                    bad, bad);
             UPDATE push_subscriber SET dropped = dropped + 1, unreadable_total = unreadable_total + 1 WHERE client_id = p_id;
             unreadable := unreadable + 1;
             sub.dropped := sub.dropped + 1;

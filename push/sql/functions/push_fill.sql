@@ -1,6 +1,6 @@
 -- Forwards into a queue whose events come from several bus topics, in the order in which they were published, over all of these
--- topics. A step takes at most p_limit seqs of each source, and copies no payload. routers_advance skips these routers
--- (`ordered`, router_due), because it advances one source and knows no other source of the dest.
+-- topics. A step takes at most p_limit seqs of each source, and copies no payload. routers_advance leaves out
+-- these routers (`ordered`, router_due), because it advances one source at a time, and cannot compare the sources of a dest.
 --
 -- The order of publishing means: if an event was acknowledged before another one was sent, it comes first. No clock decides
 -- this. An acknowledged event is committed, and a later writer has a higher transaction id. So events are taken in order of
@@ -113,11 +113,12 @@ BEGIN
       FROM spans;
     UPDATE topics_topichead
        SET head_seq = queue_head, era = topic_era(queue_head), holes_seq = queue_head, count = count + records, bytes = bytes + payload,
-           last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(queue_head, reserved_seq)
+           last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(queue_head, reserved_seq), unsettled = true
      WHERE topic_id = p_queue_id AND era <= target.era;
     SELECT * INTO queue FROM topics_topic WHERE id = p_queue_id;
     IF queue.cap_records > 0 OR queue.cap_bytes > 0 THEN
-        PERFORM topic_evict(p_queue_id, queue.cap_records, queue.cap_bytes);
+        PERFORM topic_evict(p_queue_id, queue.cap_records, queue.cap_bytes, CASE WHEN queue.ttl_ms > 0 THEN p_now - queue.ttl_ms END,
+                            records, payload);
     END IF;
     moved := true;
 END

@@ -2,7 +2,7 @@
 -- record. It is empty for a record that was appended to the queue, or that another router forwarded.
 --
 -- The function extracts no text from `data`. Clients send it, and PostgreSQL raises an error for some JSON that it stores. A
--- worker reads it (push/events.py). `traceparent` is found in the text of `meta` for the same reason.
+-- worker reads it (push/bus/events.py). `traceparent` is found in the text of `meta` for the same reason.
 CREATE OR REPLACE FUNCTION push_queued(p_queue_id bigint, p_first bigint, p_last bigint)
 RETURNS TABLE (seq bigint, topic text, data json, size integer, traceparent text)
 LANGUAGE sql STABLE AS $$

@@ -11,6 +11,7 @@
 CREATE OR REPLACE FUNCTION push_settle(
     p_id bigint, p_lease bigint, p_batch_id text, p_acknowledged boolean, p_status integer, p_error text, p_duration_ms double precision,
     p_events integer, p_passed integer, p_bytes integer, p_dropped bigint, p_heal integer, p_damage integer, p_max_backoff_ms bigint,
+    p_min_backoff_ms bigint DEFAULT 1000,
     OUT held boolean, OUT retry_ms bigint
 )
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
@@ -29,9 +30,10 @@ BEGIN
         RETURN;
     END IF;
     IF p_events > 0 THEN
-        INSERT INTO push_delivery (subscriber_id, ts, batch_id, attempt, status, error, duration_ms, events, bytes)
+        INSERT INTO push_delivery (subscriber_id, ts, batch_id, attempt, status, error, duration_ms, events, bytes,
+                                   first_seq, last_seq)
         VALUES (p_id, now_ms, sub.batch_id, sub.batch_attempts, p_status, CASE WHEN NOT p_acknowledged THEN p_error END, p_duration_ms,
-                p_events, p_bytes);
+                p_events, p_bytes, sub.batch_first_seq, sub.batch_last_seq);
     END IF;
     IF p_acknowledged THEN
         UPDATE topics_cursor c SET seq = greatest(c.seq, sub.batch_last_seq), forwarded_total = c.forwarded_total + p_events, updated_ts = now_ms
@@ -49,7 +51,8 @@ BEGIN
         -- Like Routemaster: with fewer points left the pause is longer. Up to 50 % is added at random, so that subscribers that failed
         -- together do not return together.
         points := greatest(sub.health + p_damage, 0);
-        retry_ms := p_max_backoff_ms * power(2, -points) * (1 + random() / 2);
+        -- The first failures of a healthy subscriber would cause almost no pause, so there is a least one.
+        retry_ms := greatest(p_max_backoff_ms * power(2, -points), least(p_min_backoff_ms, p_max_backoff_ms)) * (1 + random() / 2);
         UPDATE push_subscriber
            SET leased_until_ts = 0, health = points, retry_ts = now_ms + push_settle.retry_ms, last_error = p_error
          WHERE client_id = p_id;

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION job_json(
     seq bigint, id uuid, deadline bigint, ts bigint, tag text, deliveries integer, meta text, data json
 ) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT '{"$seq":' || seq || ',"lease_id":"' || id || '","deadline":' || deadline || ',"$ts":' || ts
+    SELECT '{"$seq":' || seq || ',"lease_id":"lease_' || id || '","deadline":' || deadline || ',"$ts":' || ts
         || CASE WHEN tag IS NULL THEN '' ELSE ',"$tag":' || to_json(tag) END
         || ',"deliveries":' || deliveries
         || CASE WHEN meta IS NULL THEN '' ELSE ',"meta":' || meta END

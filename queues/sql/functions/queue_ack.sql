@@ -26,7 +26,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     IF seqs IS NOT NULL THEN
-        DELETE FROM queues_lease WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (seqs);
+        PERFORM FROM queue_release(p_topic_id, p_durable, seqs);
         PERFORM topic_delete_seqs(p_topic_id, p_version, seqs, p_expired_ts);
     END IF;
     n := 0;

@@ -48,11 +48,12 @@ BEGIN
         EXIT WHEN ended.count = 0;
         live := ARRAY(SELECT seq FROM topic_shown(p_topic_id, ended.seqs || ended.spent));
         -- A client deleted these jobs, so their leases end here.
-        DELETE FROM queues_lease
-         WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (ended.seqs || ended.spent) AND seq <> ALL (live);
-        UPDATE queues_lease SET node = '', id = NULL, deadline = now + 60000
-         WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (ended.spent) AND seq = ANY (live);
-        spent := spent || ARRAY(SELECT seq FROM unnest(ended.spent) seq WHERE seq = ANY (live));
+        PERFORM FROM queue_release(p_topic_id, p_durable, ARRAY(SELECT unnest(ended.seqs || ended.spent) EXCEPT SELECT unnest(live)));
+        ended.spent := ARRAY(SELECT seq FROM unnest(ended.spent) seq WHERE seq = ANY (live));
+        INSERT INTO queues_lease (topic_id, seq, durable, node, deadline, deliveries)
+        SELECT p_topic_id, seq, p_durable, '', now + 60000, 0 FROM unnest(ended.spent) seq  -- each row exists
+        ON CONFLICT (topic_id, seq, durable) DO UPDATE SET node = '', id = NULL, deadline = excluded.deadline;
+        spent := spent || ended.spent;
         back := back || ARRAY(SELECT seq FROM unnest(ended.seqs) seq WHERE seq = ANY (live));
         queue.low_ts := ended.until;
         EXIT WHEN cardinality(back) = wanted;
@@ -97,9 +98,10 @@ BEGIN
         queue.next_seq := greatest(queue.next_seq, last);
     END IF;
     IF found < cardinality(back) THEN  -- the next claim takes the ended leases that are left
-        queue.low_ts := coalesce((SELECT min(deadline) FILTER (WHERE deadline <= now) FROM queues_lease
-                                   WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (back)),
-                                 queue.low_ts);
+        queue.low_ts := coalesce((
+            SELECT min(deadline) FILTER (WHERE deadline <= now) FROM unnest(back) AS asked (seq)
+             CROSS JOIN LATERAL (SELECT deadline FROM queues_lease
+                                  WHERE topic_id = p_topic_id AND durable = p_durable AND seq = asked.seq OFFSET 0) lease), queue.low_ts);
     END IF;
     RETURN QUERY SELECT -1, seq, NULL FROM unnest(spent) seq;
     n := 0;

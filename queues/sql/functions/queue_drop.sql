@@ -15,9 +15,7 @@ BEGIN
         PERFORM topic_outdated();
     END IF;
     queue := locked.queue;
-    WITH gone AS (
-        DELETE FROM queues_lease WHERE topic_id = p_topic_id AND durable = p_durable AND seq = ANY (p_seqs) RETURNING deadline)
-    SELECT count(*) INTO ended FROM gone WHERE deadline > locked.now;
+    SELECT count(*) INTO ended FROM queue_release(p_topic_id, p_durable, p_seqs) deadline WHERE deadline > locked.now;
     queue.in_flight := queue.in_flight - ended;
     PERFORM topic_delete_seqs(p_topic_id, p_version, p_seqs, p_expired_ts);
     INSERT INTO queues_moved AS moved (topic_id, jobs) VALUES (p_topic_id, cardinality(p_seqs))

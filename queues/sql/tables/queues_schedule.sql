@@ -15,6 +15,7 @@ CREATE TABLE queues_schedule (
     node     text,
     meta     json,
     data     json    NOT NULL,
+    not_before bigint,           -- as sent: the time of the job, or no job comes before it
     UNIQUE (topic_id, name)
 );
 

@@ -127,19 +127,17 @@ BEGIN
 
     UPDATE topics_topichead
        SET head_seq = new_head, era = topic_era(new_head), holes_seq = new_head, count = count + forwarded, bytes = bytes + new_bytes,
-           last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(new_head, reserved_seq)
+           last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(new_head, reserved_seq), unsettled = true
      WHERE topic_id = dest.id AND era <= target.era AND head_seq < new_head;
     IF target.count = 0 AND new_head > target.floor_seq THEN  -- no record was live: a loss at the front is below the floor
         PERFORM topic_shrink(dest.id, target.floor_seq, 0, 0);
     END IF;
     IF dest.discard = 'old' AND (dest.cap_records > 0 OR dest.cap_bytes > 0) THEN
-        IF dest.ttl_ms > 0 THEN  -- an expired record was not evicted
-            PERFORM topic_expire(dest.id, p_now - dest.ttl_ms);
-        END IF;
-        PERFORM topic_evict(dest.id, dest.cap_records, dest.cap_bytes);
+        PERFORM topic_evict(dest.id, dest.cap_records, dest.cap_bytes, CASE WHEN dest.ttl_ms > 0 THEN p_now - dest.ttl_ms END,
+                            forwarded, new_bytes);
     END IF;
     IF cursor_seq < upto THEN
-        SELECT format('dest %s is full: it holds %s records and %s bytes and rejects more', dest.name, h.count, h.bytes)
+        SELECT format('dest %s is full (records: %s, bytes: %s)', dest.name, h.count, h.bytes)
           INTO blocked FROM topics_topichead h WHERE topic_id = dest.id;
     END IF;
 END

@@ -83,7 +83,7 @@ BEGIN
         UPDATE topics_topichead dest
            SET head_seq = dest.head_seq + placed.records, era = topic_era(dest.head_seq + placed.records), holes_seq = dest.head_seq + placed.records,
                count = dest.count + placed.records, bytes = dest.bytes + placed.bytes, last_ts = placed.ts,
-               reserved_seq = topic_reserve(dest.head_seq + placed.records, dest.reserved_seq)
+               reserved_seq = topic_reserve(dest.head_seq + placed.records, dest.reserved_seq), unsettled = true
           FROM placed
          WHERE dest.topic_id >= placed.dest_id AND (dest.topic_id, dest.era) <= (placed.dest_id, placed.era)
         RETURNING dest.topic_id, dest.head_seq),

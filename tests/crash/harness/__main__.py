@@ -73,9 +73,15 @@ def summary(evidence: Evidence) -> str:
     )
     jobs = f"{acked} acked jobs and {sum(len(queue.dead) for queue in evidence.queues.values())} dead letters"
     mirrored = f"{sum(map(len, evidence.sites.acked.values()))} acked records of two sites"
+    calls = evidence.hook.calls
+    good = sum(call.is_good for call in calls)
+    hooked = f"{len(calls)} calls of the webhook, {good} of them good, {len(evidence.hook.dead)} dead letters"
     through = sum(ack.who in evidence.through_gateway for ack in evidence.acks)
     appends = f"{appends} ({through} of them through the gateway)"
-    others = f"{pushed}; {jobs}; {mirrored}"
+    ends = Counter(made.outcome for made in evidence.emits for _ in made.emits)
+    emitted = f"emitted records: {', '.join(f'{count} {outcome}' for outcome, count in ends.items())}"
+    changes = f"{len(evidence.captured.log)} captured changes"
+    others = f"{pushed}; {hooked}; {jobs}; {mirrored}; {emitted}; {changes}"
     return f"acked appends: {appends}; {read}; {others}; {records} records in {len(evidence.logs)} topics at the end"
 
 

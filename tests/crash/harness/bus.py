@@ -27,6 +27,7 @@ SETTINGS = {
     "TOPICS_BUS_DURABILITY": "fsync",
     "ROUTEMASTER_TIMEOUT": "5",
     "MAX_BACKOFF_MS": "1000",
+    "ROUTEMASTER_MIN_BACKOFF_MS": "0",
 }
 PUBLISHERS = {"shop": ["orders", "invoices"], "stock": ["items"]}
 # The topics of each subscriber, and the share of its batches that its callback refuses or leaves without an answer.

@@ -19,7 +19,7 @@ PAGES = (
     "router/chain.1/",
     "graph/",
     "live/",
-    "jobs/",
+    "tasks/",
     "topics/auditentry/",
     "push/subscriber/",
     "push/delivery/",

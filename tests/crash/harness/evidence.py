@@ -201,6 +201,56 @@ class SiteEvidence:
     logs: dict[str, list[str]] = field(default_factory=dict)
 
 
+class HookCall(NamedTuple):
+    """A call of the webhook. `is_good`: the endpoint took the record."""
+
+    at: float
+    seq: int
+    data: str
+    tag: str
+    is_good: bool
+
+
+@dataclass
+class HookEvidence:
+    """The webhook: the calls in the order of arrival. `dead`: the seqs of its dead letters at the end."""
+
+    calls: list[HookCall] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)
+
+
+class Emit(NamedTuple):
+    """A record that was emitted. `at`: when the call began."""
+
+    at: float
+    topic: str
+    data: str
+
+
+UNDONE, UNKNOWN, COMMITTED = "undone", "unknown", "committed"
+
+
+@dataclass
+class Transaction:
+    """What a transaction emitted, or the part of it that was rolled back, and how it ended. `answered`: when its COMMIT was."""
+
+    who: str
+    emits: list[Emit] = field(default_factory=list)
+    outcome: str = UNDONE
+    answered: float | None = None
+
+
+@dataclass
+class CaptureEvidence:
+    """A captured table: its changes, and at the end id and item of each record of its topic, and of each row that was changed.
+    `lost`: the changes that a tombstone tells, because the disk was full."""
+
+    changes: list[Transaction] = field(default_factory=list)
+    log: list[tuple[int, str]] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    lost: int = 0
+
+
 class Held(NamedTuple):
     """Somebody held the head of this topic, and no other fault was under way."""
 
@@ -227,6 +277,10 @@ class Evidence:
     bus: BusEvidence = field(default_factory=BusEvidence)
     queues: dict[str, QueueEvidence] = field(default_factory=dict)
     sites: SiteEvidence = field(default_factory=SiteEvidence)
+    hook: HookEvidence = field(default_factory=HookEvidence)
+    faults_at: list[float] = field(default_factory=list)
+    emits: list[Transaction] = field(default_factory=list)
+    captured: CaptureEvidence = field(default_factory=CaptureEvidence)
     held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     through_gateway: set[str] = field(default_factory=set)  # the names of those who take that way

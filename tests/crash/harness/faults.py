@@ -15,6 +15,7 @@ import psycopg
 import redis
 from psycopg.conninfo import conninfo_to_dict
 
+import embedded
 from tests.crash.harness.clock import Clock
 from tests.crash.harness.disk import Disk
 from tests.crash.harness.evidence import Evidence, Held, now
@@ -23,7 +24,6 @@ from tests.crash.harness.members import Members
 from tests.crash.harness.processes import Process, Processes, look, send
 from tests.crash.harness.sites import Sites
 from tests.instances import Instance
-from topics_project import embedded
 from topics_project.heartbeats import Heartbeats
 
 HOUR = 3600.0

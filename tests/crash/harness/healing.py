@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 from itertools import count
 
+import pytest
+
 from tests.crash.harness.client import Client, Unanswered
 from tests.crash.harness.evidence import Acked, Evidence, now
 from tests.crash.harness.gateway import AS_BYTES, AS_REQUESTS
@@ -24,6 +26,7 @@ class Healing:
         self.port, self.gateway, self.evidence = port, gateway, evidence
         self.numbers = count(1)
 
+    @pytest.mark.guarantee("S5")
     def attempt(self) -> None:
         """Each call on a connection of its own: together they reach every web process. Raises Unhealed."""
         try:

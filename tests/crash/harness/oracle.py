@@ -8,11 +8,23 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from sys import maxsize
 from typing import NamedTuple
 
-from tests.crash.harness import bus_oracle, forwarding, queue_oracle, site_oracle
+import pytest
+
+from tests.crash.harness import (
+    bus_oracle,
+    captures,
+    emit_oracle,
+    forwarding,
+    queue_oracle,
+    site_oracle,
+    webhook_oracle,
+    webhooks,
+)
 from tests.crash.harness.evidence import AT_THE_END, Delivered, Evidence, History, Opened, Reached, Seen, Told, short
 from tests.crash.harness.topology import BY_TAG, DROP, Topic, written
 
@@ -96,12 +108,14 @@ def judge(evidence: Evidence) -> list[Violation]:
     return [violation for check in CHECKS for violation in check(case)]
 
 
+@pytest.mark.guarantee("S1")
 def troubles(case: Case) -> Iterator[Violation]:
     """Errors that were visible at once: a request without an answer, or a forbidden answer."""
     for trouble in case.evidence.troubles:
         yield Violation("trouble", "", f"{trouble.who} at {trouble.at:.1f} s: {trouble.what}")
 
 
+@pytest.mark.guarantee("W5")
 def one_content(case: Case) -> Iterator[Violation]:
     """No seq is given out twice: acks, deliveries and the log agree about the data of each seq."""
     _ = case.contents
@@ -110,6 +124,7 @@ def one_content(case: Case) -> Iterator[Violation]:
             yield Violation("one content", topic, f"seq {seq} is {first}, and is {second}")
 
 
+@pytest.mark.guarantee("W3")
 def acks_survive(case: Case) -> Iterator[Violation]:
     """A record acked with fsync is in the log at its seq. Of other durabilities, nothing above the head was acked."""
     for ack in case.evidence.acks:
@@ -129,6 +144,7 @@ def acks_survive(case: Case) -> Iterator[Violation]:
                 yield Violation("acks survive", ack.topic, what)
 
 
+@pytest.mark.guarantee("W6")
 def nothing_twice(case: Case) -> Iterator[Violation]:
     """No record is twice in a topic: no retry with a key appends again, no router copies again."""
     for log in case.evidence.logs.values():
@@ -138,6 +154,7 @@ def nothing_twice(case: Case) -> Iterator[Violation]:
                 yield Violation("nothing twice", log.topic, f"{short(data)} is at seqs {seqs}")
 
 
+@pytest.mark.guarantee("W1")
 def appends_are_atomic(case: Case) -> Iterator[Violation]:
     """The records of an append are all there, in order and next to each other, or none is."""
     for log in case.evidence.logs.values():
@@ -156,6 +173,7 @@ def appends_are_atomic(case: Case) -> Iterator[Violation]:
                 yield Violation("appends are atomic", log.topic, what)
 
 
+@pytest.mark.guarantee("R1")
 def gaps_are_told(case: Case) -> Iterator[Violation]:
     """A reader that passes a seq was shown it or told of it, unless it was deleted on request or was its own."""
     for history in case.evidence.histories:
@@ -189,6 +207,7 @@ def untold(case: Case, history: History) -> Iterator[Violation]:
             position, told = event.seq, []
 
 
+@pytest.mark.guarantee("W2", "R2")
 def order_is_kept(case: Case) -> Iterator[Violation]:
     """Seqs go up for a reader, and the head never goes back. Only who connects anew may be shown something again."""
     for history in case.evidence.histories:
@@ -208,6 +227,7 @@ def order_is_kept(case: Case) -> Iterator[Violation]:
                 head_seq = event.head_seq
 
 
+@pytest.mark.guarantee("R1")
 def tombstones_are_true(case: Case) -> Iterator[Violation]:
     """A record that a tombstone reports is not in the log, and the topic can have the tombstone's reason.
 
@@ -251,6 +271,7 @@ def reasons_upstream(case: Case, name: str, seen: frozenset[str]) -> bool:
     return any(reasons_upstream(case, source, seen | {name}) for source in into)
 
 
+@pytest.mark.guarantee("F3")
 def own_records_stay_away(case: Case) -> Iterator[Violation]:
     """No reader gets records of its own node."""
     for history in case.evidence.histories:
@@ -260,6 +281,7 @@ def own_records_stay_away(case: Case) -> Iterator[Violation]:
                 yield Violation("own records stay away", history.topic, what)
 
 
+@pytest.mark.guarantee("R3")
 def readers_arrive(case: Case) -> Iterator[Violation]:
     """At the end every reader has come to the head: none is stuck."""
     stuck: dict[str, list[str]] = defaultdict(list)
@@ -273,6 +295,7 @@ def readers_arrive(case: Case) -> Iterator[Violation]:
         yield Violation("readers arrive", "", f"{who} is not at the head of {len(where)} topics, such as {where[0]}")
 
 
+@pytest.mark.guarantee("R4")
 def histories_match_the_log(case: Case) -> Iterator[Violation]:
     """What somebody was shown stays in the log where no crash may take it: in `fsync` topics, and wherever a watch was `strong`
     and the records are logged. (That it is the same there is one_content's.)"""
@@ -289,6 +312,7 @@ def histories_match_the_log(case: Case) -> Iterator[Violation]:
                 yield Violation("histories match the log", history.topic, what)
 
 
+@pytest.mark.guarantee("R1")
 def losses_are_undone(case: Case) -> Iterator[Violation]:
     """A reader of records that a crash took back was told the first of their seqs (`lost_from`)."""
     for history in case.evidence.histories:
@@ -325,6 +349,7 @@ def the_bus_delivers(case: Case) -> Iterator[Violation]:
         yield Violation("the bus delivers", "", what)
 
 
+@pytest.mark.guarantee("S6")
 def counters_are_exact(case: Case) -> Iterator[Violation]:
     """A topic's figures match a read of the whole topic, and match SQL."""
     for log in case.evidence.logs.values():
@@ -356,12 +381,48 @@ def mirrors_are_exact(case: Case) -> Iterator[Violation]:
         yield Violation("mirrors are exact", "", what)
 
 
+def the_webhook_delivers(case: Case) -> Iterator[Violation]:
+    """Each record of its topic arrives, in the order of its tag, or is one dead letter."""
+    log = case.there.get(webhooks.TOPIC, {})
+    for what in webhook_oracle.faults(case.evidence.hook, log, case.evidence.faults_at):
+        yield Violation("the webhook delivers", "", what)
+
+
+def emits_are_exact(case: Case) -> Iterator[Violation]:
+    """Each emitted record is there once if its transaction committed, and otherwise never."""
+    logs = {name: [data for _, data in sorted(case.there[name].items())] for name in emitted(case)}
+    for topic, what in emit_oracle.faults(case.evidence.emits, logs):
+        yield Violation("emits are exact", topic, what)
+
+
+def captures_are_exact(case: Case) -> Iterator[Violation]:
+    """Each committed change of a captured table is there once. A reader who applies all of them in order has the table."""
+    captured, log = case.evidence.captured, [item for _, item in case.evidence.captured.log]
+    changes, missing = captured.changes, emit_oracle.missing(captured.changes, log)
+    if missing and len(missing) <= captured.lost:  # a tombstone tells them, and nobody can tell the rows any more
+        changes = [replace(made, emits=[each for each in made.emits if each.data not in missing]) for made in changes]
+    for topic, what in emit_oracle.faults(changes, {captures.TOPIC: log}):
+        yield Violation("captures are exact", topic, what)
+    if not captured.lost and (applied := dict(captured.log)) != captured.rows:
+        yield Violation(
+            "captures are exact", captures.TOPIC, f"gives the rows {applied}, and the table has {captured.rows}"
+        )
+
+
+def emitted(case: Case) -> list[str]:
+    return [
+        topic.name for topic in case.topology.topics.values() if topic.written == "emit" and topic.name in case.there
+    ]
+
+
+@pytest.mark.guarantee("S7")
 def nothing_is_left_over(case: Case) -> Iterator[Violation]:
     """Records that no topic shows are soon deleted from disk."""
     for leftover in case.evidence.leftovers:
         yield Violation("nothing is left over", "", leftover)
 
 
+@pytest.mark.guarantee("F1")
 def dests_are_exact(case: Case) -> Iterator[Violation]:
     """Each dest holds exactly the records that its routers must forward."""
     for topic, what in forwarding.faults(case.evidence, case.contents):
@@ -385,6 +446,9 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     the_bus_delivers,
     queues_are_exact,
     mirrors_are_exact,
+    the_webhook_delivers,
+    emits_are_exact,
+    captures_are_exact,
     counters_are_exact,
     nothing_is_left_over,
     dests_are_exact,

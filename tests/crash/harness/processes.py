@@ -34,7 +34,7 @@ class Processes:
 
     @property
     def guard(self) -> list[Process]:
-        return self.with_command("topics_project.embedded")
+        return self.with_command("-m embedded")
 
     @property
     def web(self) -> list[Process]:

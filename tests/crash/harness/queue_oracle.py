@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from tests.crash.harness.evidence import QueueEvidence
 from tests.crash.harness.queues import MOST_DELIVERIES
 
@@ -50,6 +52,7 @@ def one_content(queue: QueueEvidence) -> Iterator[str]:
             yield f"seq {seq} is {data}, which nobody sent"
 
 
+@pytest.mark.guarantee("Q1")
 def each_job_is_somewhere(queue: QueueEvidence) -> Iterator[str]:
     """A job that was appended is acked, or a dead letter, or in the queue. The outcome of an ack without an answer is unknown."""
     data_of = dict(contents(queue))
@@ -65,6 +68,7 @@ def each_job_is_somewhere(queue: QueueEvidence) -> Iterator[str]:
         yield f"seq {seq} is a dead letter, and was acked or is still in the queue"
 
 
+@pytest.mark.guarantee("Q1")
 def none_is_done_twice(queue: QueueEvidence) -> Iterator[str]:
     times = Counter(
         seq for asked in queue.asked if asked.name == "ack" and asked.answered is not None for seq in asked.seqs
@@ -74,6 +78,7 @@ def none_is_done_twice(queue: QueueEvidence) -> Iterator[str]:
     yield from (f"{data} has {count} seqs" for data, count in jobs.items() if count > 1)
 
 
+@pytest.mark.guarantee("Q1")
 def none_comes_after_its_ack(queue: QueueEvidence) -> Iterator[str]:
     """No claim gets a job whose ack was answered before the claim was sent."""
     accepted = done(queue)
@@ -82,6 +87,7 @@ def none_comes_after_its_ack(queue: QueueEvidence) -> Iterator[str]:
             yield f"{claim.who} got seq {claim.seq} at {claim.answered:.3f} s, acked at {accepted[claim.seq]:.3f} s"
 
 
+@pytest.mark.guarantee("Q3")
 def letters_are_exact(queue: QueueEvidence) -> Iterator[str]:
     """A dead letter was delivered as often as allowed, and is there once."""
     for seq, count in Counter(letter.seq for letter in queue.dead).items():

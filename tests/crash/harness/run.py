@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tests.crash.harness import bus, queues, sockets, storage
+from tests.crash.harness import bus, captures, emits, queues, sockets, storage, webhooks
 from tests.crash.harness.client import Client
 from tests.crash.harness.clock import Clock, NoClock
 from tests.crash.harness.console import Operator
@@ -55,6 +55,7 @@ class Run:
         self.scene = Scene(self.instance, self.evidence, self.gateway, self.members, self.sites, clock, disk)
         self.stage = Stage(self.instance.port, seed, self.evidence, self.gateway.port)
         self.bus = bus.Bus(self.instance.port, seed, self.evidence.bus)
+        self.webhook = webhooks.Webhook(self.evidence.hook)
         self.healing = Healing(self.instance.port, self.gateway.port, self.evidence)
         self.undos: list[tuple[float, Undo]] = []  # when the faults under way end, and how
         self.healed = False  # everything has worked since the last fault
@@ -85,7 +86,8 @@ class Run:
         workers += [*queues.workers(self.stage), *self.sites.writers(self.stage)]
         written = [topic for topic in TOPICS if topic.written == "socket"]
         workers += [sockets.SocketReader(self.stage), *(sockets.SocketWriter(self.stage, each, 0) for each in written)]
-        workers.append(Operator(self.stage, self.instance))
+        workers += [Operator(self.stage, self.instance), *emits.emitters(self.stage, self.instance)]
+        workers += captures.changers(self.stage, self.instance)
         for each in workers:
             each.start()
         self.members.begin()
@@ -104,7 +106,11 @@ class Run:
         for router in ROUTERS:
             reply = client.call("PUT", f"/v0/routers/{router.name}", router.config)
             assert reply.status == 201, reply
+        emits.allow_two_phase(self.instance)
+        with self.instance.connect() as connection:
+            connection.execute(captures.SET_UP)
         self.bus.set_up()
+        self.webhook.set_up(client)
         queues.set_up(client, self.evidence.queues)
 
     def keep_logs(self, folder: Path) -> None:
@@ -125,6 +131,7 @@ class Run:
         self.scene.missed = False
         self.scene.calm = self.healed and not self.undos and step.overlaps is None
         self.healed = False
+        self.evidence.faults_at.append(began)
         undo = fault.act(self.scene)
         if undo is not None:
             self.undos.append((began + step.hold, undo))
@@ -188,6 +195,8 @@ class Run:
                 each.join()
         began = now()
         with self.instance.connect() as connection:
+            if left := emits.wait_until_moved(connection, TO_THE_HEAD):
+                self.evidence.trouble("the end", f"{left} emitted records are in the outbox, and no relay moves them")
             self.wait_for_routers(connection)
             routers, began = now() - began, now()
             self.wait_for_readers(connection)
@@ -195,23 +204,27 @@ class Run:
         if queued := bus.wait_until_drained(self.bus, TO_THE_HEAD):
             self.evidence.trouble("the end", f"{queued} events of the bus are not delivered")
         client = Client(self.instance.port)
+        if left := self.webhook.wait_until_done(client, TO_THE_HEAD):
+            self.evidence.trouble("the end", f"{left} records of the webhook are not delivered")
         if ready := queues.wait_until_done(client, TO_THE_HEAD):
             self.evidence.trouble("the end", f"{ready} jobs are ready, and no worker got them")
         if lag := self.members.wait_until_done(client, TO_THE_HEAD):
             self.evidence.trouble("the end", f"the group has a lag of {lag}")
         self.sites.look(TO_THE_HEAD)
         parts = f"the routers after {routers:.1f} s, then the readers after {readers:.1f} s"
-        self.say(f"at the heads: {parts}, then the bus, queues, group and sites after {now() - began:.1f} s")
+        self.say(f"at the heads: {parts}, then the bus, webhook, queues, group and sites after {now() - began:.1f} s")
         self.stage.ended.set()
         for each in workers:
             each.join()
         queues.look(client, self.evidence.queues)
+        self.webhook.look(client)
         with self.instance.connect() as connection:
             for topic in TOPICS:
                 storage.read_log(client, connection, self.evidence, topic)
             there = {entry.seq for entry in self.evidence.logs[TOPIC].records}
             for what in self.members.faults(client, there):
                 self.evidence.trouble("the group", what)
+            captures.look(client, connection, self.evidence.captured)
             self.evidence.leftovers = storage.leftovers(connection)
             for what in storage.cursors_ahead(connection):
                 self.evidence.trouble("the end", what)
@@ -258,6 +271,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
         raise
     finally:
         run.bus.end()
+        run.webhook.end()
         run.members.end()
         run.sites.end()
         run.gateway.kill_all()

@@ -65,9 +65,9 @@ class Sites:
     def run_again(self) -> None:
         if self.other.exited() is not None:
             self.other.run()
-        if self.mirror is not None and self.mirror.process.poll() is not None:
+        if self.mirror is not None and (code := self.mirror.process.poll()) is not None:
             said = self.mirror.lines[-1:] or ["nothing"]
-            self.evidence.trouble("the mirror", f"it ended with {self.mirror.process.returncode} and said: {said[0]}")
+            self.evidence.trouble("the mirror", f"it ended with {code} and said: {said[0]}")
             self.start_mirror()
 
     # -- Faults --------------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ DURABILITIES = ("fsync", "disk", "memory", "ephemeral")
 
 @dataclass(frozen=True)
 class Topic:
-    """`written`: how the load appends to it: plain, keyed (with an idempotency key), fenced (with an expected head), or not at
-    all. `deleted`: who has its records deleted, if anybody.
+    """`written`: how the load appends to it: plain, keyed (with an idempotency key), fenced (with an expected head), by emit,
+    or not at all. `deleted`: who has its records deleted, if anybody.
     """
 
     name: str
@@ -89,6 +89,8 @@ TOPICS = [
     Topic("keyed.disk", written="keyed"),
     Topic("fenced", "fsync", written="fenced"),
     Topic("socket", "fsync", written="socket"),
+    Topic("emitted", "fsync", written="emit"),
+    Topic("emitted.disk", written="emit"),
     Topic("trimmed", written="plain", deleted=BY_TAG),
     Topic("capped", written="plain", cap_records=200),
     Topic("aging", written="plain", ttl_ms=15_000),

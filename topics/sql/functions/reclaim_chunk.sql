@@ -44,14 +44,29 @@ BEGIN
      WHERE before < 33554432 AND seq < first + 50000;
     covered := reclaim_covered(p_topic_id, own[1], own[cardinality(own)]);
     own := ARRAY(SELECT seq FROM unnest(own) seq WHERE NOT covered @> seq);
-    pieces := ARRAY(SELECT s.last_seq FROM topics_span s
-                     WHERE topic_id = p_topic_id AND s.last_seq = ANY (pieces)
-                       AND NOT (kept AND reclaim_stored(home_id, home_first_seq, home_last_seq))
+    pieces := ARRAY(SELECT s.last_seq FROM unnest(pieces) AS piece (last_seq)
+                     CROSS JOIN LATERAL (SELECT * FROM topics_span
+                                          WHERE topic_id = p_topic_id AND last_seq = piece.last_seq OFFSET 0) s
+                     WHERE NOT (kept AND reclaim_stored(home_id, home_first_seq, home_last_seq))
                        AND NOT (home_id IS NULL AND EXISTS (
                            SELECT FROM topics_cursor c WHERE c.topic_id = p_topic_id AND c.kind = 'router' AND c.seq < s.last_seq)));
     IF p_remove THEN
-        DELETE FROM topics_record WHERE topic_id = p_topic_id AND seq = ANY (own);
-        DELETE FROM topics_span s WHERE topic_id = p_topic_id AND s.last_seq = ANY (pieces);
+        -- Each row takes a probe of the primary key, as in topic_mark.
+        DELETE FROM topics_record_logged
+         WHERE ctid = ANY (ARRAY(
+               SELECT place FROM unnest(own) AS asked (seq)
+                CROSS JOIN LATERAL (SELECT ctid AS place FROM topics_record_logged
+                                     WHERE topic_id = p_topic_id AND seq = asked.seq OFFSET 0) record));
+        DELETE FROM topics_record_volatile
+         WHERE ctid = ANY (ARRAY(
+               SELECT place FROM unnest(own) AS asked (seq)
+                CROSS JOIN LATERAL (SELECT ctid AS place FROM topics_record_volatile
+                                     WHERE topic_id = p_topic_id AND seq = asked.seq OFFSET 0) record));
+        DELETE FROM topics_span
+         WHERE ctid = ANY (ARRAY(
+               SELECT place FROM unnest(pieces) AS piece (last_seq)
+                CROSS JOIN LATERAL (SELECT ctid AS place FROM topics_span
+                                     WHERE topic_id = p_topic_id AND last_seq = piece.last_seq OFFSET 0) span));
     END IF;
     free := cardinality(own) + cardinality(pieces);
     floor_seq := below;

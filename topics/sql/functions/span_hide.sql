@@ -9,12 +9,11 @@ LANGUAGE sql AS $$
         SELECT span.*, lower(run) AS since, upper(run) - 1 AS until, show,
                CASE WHEN show OR NOT p_lost THEN home_id END AS piece_home_id,
                CASE WHEN show OR NOT p_lost THEN path ELSE '{}' END AS piece_path
-          FROM topics_span span
+          FROM topic_spans(p_topic_id, p_last_seq, p_last_seq) span
          CROSS JOIN LATERAL (
                SELECT unnest(p_home * whole) AS run, false AS show FROM int8multirange(int8range(home_first_seq, home_last_seq, '[]')) whole
                UNION ALL
-               SELECT unnest(whole - p_home), true FROM int8multirange(int8range(home_first_seq, home_last_seq, '[]')) whole) runs
-         WHERE topic_id = p_topic_id AND last_seq = p_last_seq),
+               SELECT unnest(whole - p_home), true FROM int8multirange(int8range(home_first_seq, home_last_seq, '[]')) whole) runs),
     added AS (
         INSERT INTO topics_span (topic_id, last_seq, first_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node, keep_tag,
                                   path, stamp_router, stamp_source, stamp_source_id, stamp_first_seq)
@@ -26,5 +25,8 @@ LANGUAGE sql AS $$
        SET first_seq = span.first_seq + (since - span.home_first_seq), home_id = piece_home_id, home_first_seq = since,
            shown = span.shown AND show, path = piece_path, stamp_first_seq = span.stamp_first_seq + (since - span.home_first_seq)
       FROM piece
-     WHERE span.topic_id = piece.topic_id AND span.last_seq = piece.last_seq AND piece.until = piece.home_last_seq
+     WHERE piece.until = piece.home_last_seq
+       -- The order is the primary key's, as in topic_spans.
+       AND span.ctid = (SELECT ctid FROM topics_span
+                         WHERE topic_id = p_topic_id AND last_seq >= p_last_seq AND last_seq <= p_last_seq ORDER BY last_seq LIMIT 1)
 $$;

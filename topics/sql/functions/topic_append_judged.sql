@@ -15,8 +15,8 @@
 --                             record has a known key
 --        other                the key names that append, and it carried other records. Without seqs: see `differs`
 --        sealed, head, full   the append was refused: the topic is sealed, its head is not the expected one, or it lacks room
---      An append has no row if its topic has another version, or if the append would fit only without an append before it. The
---      caller sends such an append again.
+--      An append has no row if its topic has another version, or if the append would fit only without an append before it, or
+--      without expired records that this call left (topic_expire). The caller sends such an append again.
 --      An append with a key for each record, or to a topic with unique tags, also has a row for each known record. `head_seq` is the
 --      place of the record:
 --        known                the key names the record first_seq, or this live record has the tag. This call writes no record
@@ -50,7 +50,8 @@ BEGIN
     -- Expired records make room first: no reader sees them any more.
     IF p_expired IS NOT NULL THEN
         PERFORM topic_expire(asked.topic_id, asked.expired)
-           FROM unnest(p_of, p_expired) AS asked (topic_id, expired) WHERE asked.expired IS NOT NULL;
+           FROM (SELECT DISTINCT topic_id, expired FROM unnest(p_of, p_expired) AS asked (topic_id, expired)) asked
+          WHERE asked.expired IS NOT NULL;
     END IF;
     IF p_record_keys IS NOT NULL OR p_unique IS NOT NULL THEN
         SELECT array_agg(coalesce(kept.first_seq, held.seq) ORDER BY new.i), array_agg(coalesce(kept.last_seq, held.seq) ORDER BY new.i),
@@ -63,7 +64,11 @@ BEGIN
                     WITH ORDINALITY AS new (key, digest, n, tag, i)
           LEFT JOIN LATERAL (  -- `+ 0` and LIMIT as below
                SELECT key.first_seq, key.last_seq,
-                      coalesce(key.digest <> new.digest::bytea, key.first_seq < key.last_seq) AS differs
+                      CASE WHEN octet_length(key.digest) <> octet_length(new.digest::bytea)
+                           THEN key.first_seq < key.last_seq
+                                OR NOT same_records(p_of[new.n], key.first_seq, key.last_seq, key.digest, p_data, p_tags, p_nodes,
+                                                    p_metas, p_ns, new.n, new.i)
+                           ELSE coalesce(key.digest <> new.digest::bytea, key.first_seq < key.last_seq) END AS differs
                  FROM topics_idempotencykey key
                 WHERE key.topic_id = p_of[new.n] AND key.key = new.key AND key.ts + 0 > p_since[new.n]
                 LIMIT 1) kept ON true
@@ -126,7 +131,11 @@ BEGIN
           FROM asked
           JOIN heads head ON head.topic_id = asked.topic_id AND head.version = asked.version
           LEFT JOIN LATERAL (
-               SELECT key.first_seq, key.last_seq, key.digest IS NULL OR key.digest = asked.digest::bytea AS is_same
+               SELECT key.first_seq, key.last_seq,
+                      CASE WHEN octet_length(key.digest) <> octet_length(asked.digest::bytea)
+                           THEN same_records(asked.topic_id, key.first_seq, key.last_seq, key.digest, p_data, p_tags, p_nodes, p_metas,
+                                             p_ns, asked.n)
+                           ELSE key.digest IS NULL OR key.digest = asked.digest::bytea END AS is_same
                  FROM topics_idempotencykey key
                 WHERE key.topic_id = asked.topic_id AND key.key = asked.key AND key.ts + 0 > asked.since
                 LIMIT 1) kept ON true),
@@ -145,6 +154,7 @@ BEGIN
         UPDATE topics_topichead head
            SET head_seq = head.head_seq + batch.count,
                era = topic_era(head.head_seq + batch.count),
+               unsettled = true,
                count = head.count + batch.count,
                bytes = head.bytes + batch.bytes,
                total = head.total + batch.bytes,
@@ -193,6 +203,9 @@ BEGIN
     UNION ALL
     SELECT judged.n, judged.verdict, judged.first_seq, judged.last_seq, judged.head_seq, judged.held_records, judged.held_bytes
       FROM judged
-     WHERE NOT judged.fits;
+     WHERE NOT judged.fits
+       AND (judged.verdict <> 'full'
+            OR NOT (SELECT topic_has_expired(head, p_expired[judged.n])
+                      FROM topics_topichead head WHERE head.topic_id = judged.topic_id LIMIT 1));
 END
 $$;

@@ -17,6 +17,7 @@ BEGIN
     head.ttl_lost_seq := CASE WHEN cut > head.holes_seq THEN cut ELSE topic_last_live(head.topic_id, head.floor_seq, cut) END;
     head.restart_lost_seq := greatest(head.restart_lost_seq, topic_last_loss(head.topic_id, head.floor_seq, floor, 'restart'));
     head.source_lost_seq := greatest(head.source_lost_seq, topic_last_loss(head.topic_id, head.floor_seq, floor, 'source_trim'));
+    head.capture_lost_seq := greatest(head.capture_lost_seq, topic_last_loss(head.topic_id, head.floor_seq, floor, 'capture'));
     head.floor_seq := floor;
     head.count := NULL;
     head.bytes := NULL;

@@ -26,12 +26,14 @@ BEGIN
         PERFORM topic_expire(p_topic_id, p_expired_ts);
     END IF;
     RETURN QUERY
-    SELECT each.n, each.records, least(floor_seq + 1, CASE WHEN row_number() OVER by_first > 1 THEN gone.first END), head_seq,
-           count + (sum(each.records) OVER by_first)::bigint - each.records, bytes + (sum(each.size) OVER by_first)::bigint - each.size
+    SELECT each.n, each.records, least(latest.earliest_seq, CASE WHEN row_number() OVER by_first > 1 THEN gone.first END), latest.head_seq,
+           latest.records + (sum(each.records) OVER by_first)::bigint - each.records,
+           latest.payload + (sum(each.size) OVER by_first)::bigint - each.size
       FROM (SELECT n, count(*) FILTER (WHERE seq > seen) AS records, coalesce(sum(size) FILTER (WHERE seq > seen), 0)::bigint AS size,
                    min(seq) FILTER (WHERE seq > seen) AS first
               FROM unnest(p_ns, p_seqs, p_sizes) marked (n, seq, size) GROUP BY n) each
-     CROSS JOIN (SELECT * FROM topics_topichead WHERE topic_id = p_topic_id LIMIT 1) latest
+     CROSS JOIN (SELECT head_seq, stat.* FROM topics_topichead head CROSS JOIN LATERAL topic_stat(head, p_expired_ts) stat
+                  WHERE topic_id = p_topic_id LIMIT 1) latest
     WINDOW by_first AS (ORDER BY first, each.n ROWS UNBOUNDED PRECEDING);
 END
 $$;

@@ -31,11 +31,11 @@ BEGIN
     PERFORM pg_advisory_xact_lock(7003, (p_topic_id % 2147483648)::integer);
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     upto := least(p_before_seq - 1, head.head_seq);
-    IF p_op = 'Eq' THEN
+    IF p_op = 'Eq' THEN  -- one comparison of tag and seq leaves the planner the index on tags alone, whatever it estimates
         WITH marked AS (
             UPDATE topics_record SET deleted = true
-             WHERE topic_id = p_topic_id AND seq > head.floor_seq AND seq <= upto AND NOT deleted AND tag = p_tag
-               AND (p_expired_ts IS NULL OR ts >= p_expired_ts)
+             WHERE topic_id = p_topic_id AND tag = p_tag AND (tag, seq) > (p_tag, head.floor_seq) AND (tag, seq) <= (p_tag, upto)
+               AND NOT deleted AND (p_expired_ts IS NULL OR ts >= p_expired_ts)
             RETURNING seq, size)
         SELECT array_agg(seq), array_agg(size) INTO seqs, sizes FROM marked;
     ELSE  -- PostgreSQL plans for this prefix, because it can match one tag or all

@@ -20,12 +20,9 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(7003, (p_topic_id % 2147483648)::integer);
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
-    WITH marked AS (
-        UPDATE topics_record SET deleted = true
-         WHERE topic_id = p_topic_id AND seq = ANY (p_seqs) AND seq > head.floor_seq AND seq <= head.head_seq AND NOT deleted
-           AND (p_expired_ts IS NULL OR ts >= p_expired_ts)
-        RETURNING seq, size)
-    SELECT array_agg(seq), array_agg(size) INTO seqs, sizes FROM marked;
+    SELECT array_agg(seq), array_agg(size) INTO seqs, sizes
+      FROM topic_mark(p_topic_id, ARRAY(SELECT seq FROM unnest(p_seqs) seq WHERE seq > head.floor_seq AND seq <= head.head_seq),
+                      p_expired_ts);
 
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
     IF NOT FOUND THEN
@@ -46,9 +43,8 @@ BEGIN
               FROM (SELECT span.last_seq, home_id, count(DISTINCT asked.seq) AS records, max(asked.seq) AS last,
                            range_agg(int8range(home_first_seq + asked.seq - first_seq, home_first_seq + asked.seq - first_seq, '[]')) AS hits
                       FROM unnest(p_seqs) asked (seq)
-                     CROSS JOIN LATERAL (SELECT * FROM topics_span
-                                          WHERE topic_id = p_topic_id AND last_seq >= asked.seq ORDER BY last_seq LIMIT 1) span
-                     WHERE asked.seq > cut AND asked.seq <= head.holes_seq AND first_seq <= asked.seq AND shown
+                     CROSS JOIN LATERAL topic_spans(p_topic_id, asked.seq, asked.seq) span
+                     WHERE asked.seq > cut AND asked.seq <= head.holes_seq AND shown
                      GROUP BY span.last_seq, home_id) found
         LOOP
             PERFORM span_hide(p_topic_id, piece.last_seq, piece.hits, false);

@@ -43,10 +43,11 @@ BEGIN
         after := head.floor_seq;
     ELSIF head.recreated_seq > 0 AND head.recreated_seq >= p_from_seq AND head.head_seq > p_from_seq THEN
         lost := 'recreated';
-    ELSIF greatest(head.cap_lost_seq, head.ttl_lost_seq, head.restart_lost_seq, head.source_lost_seq) > p_from_seq THEN
+    ELSIF greatest(head.cap_lost_seq, head.ttl_lost_seq, head.restart_lost_seq, head.source_lost_seq, head.capture_lost_seq) > p_from_seq THEN
         SELECT CASE WHEN count(*) > 1 THEN 'mixed' ELSE min(why) END INTO lost
           FROM (VALUES ('cap', head.cap_lost_seq), ('ttl', head.ttl_lost_seq),
-                       ('restart', head.restart_lost_seq), ('source_trim', head.source_lost_seq)) loss (why, seq)
+                       ('restart', head.restart_lost_seq), ('source_trim', head.source_lost_seq),
+                       ('capture', head.capture_lost_seq)) loss (why, seq)
          WHERE seq > p_from_seq;
         IF head.restart_lost_seq > p_from_seq THEN
             lost_from := topic_lost_from(p_topic_id, p_from_seq);

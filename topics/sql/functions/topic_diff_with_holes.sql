@@ -31,7 +31,7 @@ BEGIN
     IF FOUND THEN
         live := topic_first_live(topic, after);
         IF (lost IS NULL OR lost = 'recreated') AND (live IS NULL OR live > loss.first_seq) THEN
-            lost := coalesce(lost, CASE WHEN loss.path = '{}' THEN 'restart' ELSE 'source_trim' END);
+            lost := coalesce(lost, topic_loss_reason(loss.path));
             gap_to := loss.last_seq;
             after := loss.last_seq;
             SELECT first_seq INTO loss FROM topics_span

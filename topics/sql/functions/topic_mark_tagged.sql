@@ -31,7 +31,7 @@ BEGIN
          ORDER BY place
     LOOP
         CONTINUE WHEN cardinality(seqs) > 5000;
-        UPDATE topics_record SET deleted = true WHERE topic_id = of_topic AND seq = ANY (seqs);
+        PERFORM FROM topic_mark(of_topic, seqs, NULL);
         RETURN NEXT;
     END LOOP;
 END

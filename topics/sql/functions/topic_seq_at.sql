@@ -1,7 +1,7 @@
 -- Returns the first seq in (p_after, p_head] whose time is at least p_ts, or p_head + 1 if all are older. A record's time is
 -- its $ts. It does not decrease with seq, so a binary search finds it: about 25 index probes in a topic of 10 million.
 --
--- If $ts once fell (topics_clockstep), it shows only later which clock was wrong (docs/decisions/0002-times.md):
+-- If $ts once fell (topics_clockstep), it shows only later which clock was wrong (docs/deploy.md, Clocks):
 -- - Until the latest $ts before the fall is past, the old clock counts as ahead. Records up to the fall count as written at the
 --   fall.
 -- - From then on the new clock counts as behind. Records after the fall count as not older than that latest $ts, so that a ttl

@@ -23,10 +23,13 @@ BEGIN
     IF head.floor_seq < head.holes_seq THEN
         head.restart_lost_seq := greatest(head.restart_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'restart'));
         head.source_lost_seq := greatest(head.source_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'source_trim'));
+        head.capture_lost_seq := greatest(head.capture_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'capture'));
     END IF;
     UPDATE topics_topichead
-       SET floor_seq = floor, holes_seq = head.holes_seq, count = count - p_records, bytes = bytes - p_bytes,
-           restart_lost_seq = head.restart_lost_seq, source_lost_seq = head.source_lost_seq
+       SET unsettled = true, floor_seq = floor, holes_seq = head.holes_seq, count = count - p_records, bytes = bytes - p_bytes,
+           restart_lost_seq = head.restart_lost_seq, source_lost_seq = head.source_lost_seq, capture_lost_seq = head.capture_lost_seq,
+           -- Reclaim finds marked rows, which can be above the floor.
+           reclaimed_seq = CASE WHEN p_holes_seq > 0 THEN -1 ELSE reclaimed_seq END
      WHERE topic_id = p_topic_id AND era <= head.era;
 END
 $$;

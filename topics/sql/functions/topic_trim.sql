@@ -1,6 +1,12 @@
 -- Advances a topic's floor to p_upto: no reader can see the records up to it any more. Reclaim deletes their rows later. p_why
 -- is 'cap', 'ttl' or 'restart' (lost: readers get a tombstone), or 'delete' (readers get none). The caller holds the head row
 -- FOR UPDATE. Returns the number and bytes of the records that the topic showed until now.
+--
+-- The head knows count and bytes, so a removal counts either the records that go or those that stay: the side that has few entries
+-- below holes_seq. If both sides have many, a delete by before_seq, expiry and a lower cap go in steps (topic_step_end), each in a
+-- transaction of its own. Each step counts under the lock of the head, which appends and spans need, too. A mark becomes visible
+-- with the commit of its delete, which counts it under this lock. So steps of several callers can mix, and a crash between two
+-- steps leaves a smaller removal.
 CREATE OR REPLACE FUNCTION topic_trim(
     p_topic_id bigint, p_upto bigint, p_why text, OUT records bigint, OUT bytes bigint
 )
@@ -18,7 +24,13 @@ BEGIN
         RETURN;
     END IF;
     holes := CASE WHEN topic_is_whole(head) THEN head.floor_seq ELSE head.holes_seq END;
-    SELECT e.records, e.bytes INTO records, bytes FROM topic_extent(p_topic_id, head.floor_seq + 1, upto, holes) e;
+    -- The head knows what the topic shows in all. So the rest can be counted instead, if it has few entries below holes_seq.
+    IF holes - upto < least(upto - head.floor_seq, topic_step()) THEN
+        SELECT head.count - e.records, head.bytes - e.bytes INTO records, bytes
+          FROM topic_extent(p_topic_id, upto + 1, head.head_seq, holes) e;
+    ELSE
+        SELECT e.records, e.bytes INTO records, bytes FROM topic_extent(p_topic_id, head.floor_seq + 1, upto, holes) e;
+    END IF;
     IF records = 0 THEN
         RETURN;
     END IF;

@@ -69,8 +69,8 @@ BEGIN
             END IF;
         END LOOP;
         IF changed THEN
-            UPDATE topics_topichead SET (count, bytes) = (
-                SELECT records, bytes FROM topic_extent(head.topic_id, head.floor_seq + 1, head.head_seq, head.holes_seq))
+            UPDATE topics_topichead SET (unsettled, count, bytes) = (
+                SELECT true, records, bytes FROM topic_extent(head.topic_id, head.floor_seq + 1, head.head_seq, head.holes_seq))
              WHERE topic_id = head.topic_id;
             PERFORM topic_shrink(head.topic_id, head.floor_seq, 0, 0);
         END IF;

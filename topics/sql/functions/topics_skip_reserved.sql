@@ -20,6 +20,7 @@ LANGUAGE sql AS $$
         INSERT INTO topics_crashloss (topic_id, first_seq, last_seq) SELECT topic_id, head_seq + 1, reserved_seq FROM behind)
     UPDATE topics_topichead head
        SET head_seq = head.reserved_seq, era = topic_era(head.reserved_seq), holes_seq = head.reserved_seq,
+           unsettled = true,
            -- A topic without live records has its floor at its head, and the floor has its losses.
            floor_seq = CASE WHEN head.count = 0 THEN head.reserved_seq ELSE head.floor_seq END,
            restart_lost_seq = CASE WHEN head.count = 0 THEN head.reserved_seq ELSE head.restart_lost_seq END

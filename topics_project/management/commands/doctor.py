@@ -1,4 +1,4 @@
-"""`manage.py doctor`: looks at a deployment, and says what to change (topics_project/doctor.py)."""
+"""`manage.py doctor`: looks at a deployment, and says what to change (topics_project/operations/doctor.py)."""
 
 import os
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from base.units import counted
-from topics_project.doctor import FAULT, findings
+from topics_project.operations.doctor import FAULT, findings
 
 
 class Command(BaseCommand):

@@ -1,10 +1,10 @@
-"""`manage.py prepare`: prepares a host before its processes are started separately (topics_project/prepare.py)."""
+"""`manage.py prepare`: prepares a host before its processes are started separately (topics_project/operations/prepare.py)."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from topics_project.prepare import given_admin, one_at_a_time, prepare_database
+from topics_project.operations.prepare import given_admin, one_at_a_time, prepare_database
 
 
 class Command(BaseCommand):

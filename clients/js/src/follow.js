@@ -1,0 +1,114 @@
+// A reader that continues exactly where it was, through every cut, restart and crash.
+
+import { Refused } from "./errors.js";
+import { sleep } from "./http.js";
+import { only, tell } from "./records.js";
+
+const WAIT_MS = 20_000;
+const IDLE_MS = 1_000; // between reads that return nothing at once, as those of a sealed topic do
+const LEAVE_MS = 5_000; // for the last commit: its records come again if it fails
+
+// The position of a reader. `seq` is the last seq that was read, `done` the last that the application has done, `committed` the
+// cursor on the server.
+class Reader {
+  constructor(topic, { cursor = null, start = "earliest", match, limit = 1000, commitMs = 1000, wait = true, signal }) {
+    Object.assign(this, { topic, cursor, start, match, limit, commitMs, wait, signal });
+    this.isAtHead = true; // the next read can wait
+    this.dueAt = Infinity;
+    this.ahead = null; // the next window, which is on its way
+    this.told = "";
+  }
+
+  // Finds the position: that of the cursor, or `start` if the cursor is new.
+  async begin() {
+    const { topic, cursor, start, signal } = this;
+    const stored = cursor && (await topic.cursor(cursor, { signal }));
+    if (stored) this.seq = stored.seq;
+    else if (start === "earliest") this.seq = 0;
+    else if (cursor) this.seq = await topic.setCursor(cursor, start === "head" ? { at: "head", signal } : { seq: start, signal });
+    else if (start === "head") this.seq = (await topic.read(0, { limit: 1, signal })).headSeq;
+    else this.seq = start;
+    this.done = this.committed = this.seq;
+  }
+
+  // Reads until there are records or a loss. Returns null at the end if this reader does not wait. Commits before, if it is time or
+  // the read can wait.
+  async next() {
+    if (this.isAtHead || Date.now() >= this.dueAt) await this.commit();
+    for (;;) {
+      const began = Date.now();
+      const window = await (this.ahead ?? this.#read(this.seq, this.wait ? WAIT_MS : 0));
+      this.ahead = null;
+      const told = JSON.stringify(window.tombstone);
+      // A recreated topic repeats its tombstone until its first record.
+      if (told === this.told && window.nextFromSeq === this.seq) window.tombstone = null;
+      const moved = window.nextFromSeq !== this.seq;
+      this.seq = window.nextFromSeq;
+      if (window.records.length || window.tombstone) {
+        this.told = told;
+        if (!window.caughtUp) {
+          this.ahead = this.#read(this.seq, 0); // while the application works
+          this.ahead.catch(() => {}); // the next call gets the error
+        }
+        this.isAtHead = window.caughtUp;
+        if (this.done === this.committed) this.dueAt = Date.now() + this.commitMs;
+        return window;
+      }
+      if (moved) {
+        this.done = this.seq; // past records that the filter leaves out
+        await this.commit();
+      }
+      if (window.caughtUp) {
+        if (!this.wait) return null;
+        if (!moved && Date.now() - began < IDLE_MS) await sleep(IDLE_MS, this.signal);
+      }
+    }
+  }
+
+  async #read(seq, waitMs) {
+    const { match, limit, signal } = this;
+    return this.topic.read(seq, { match, limit, signal, waitMs, patienceMs: Infinity });
+  }
+
+  // Sets the cursor to the last seq that is done. Throws Refused with the code cursor_moved if another consumer moved it.
+  async commit(options = { signal: this.signal, patienceMs: Infinity }) {
+    if (this.cursor && this.done !== this.committed) {
+      await this.topic.setCursor(this.cursor, { seq: this.done, expectedSeq: this.committed, ...options });
+      this.committed = this.done;
+    }
+    this.dueAt = Date.now() + this.commitMs;
+  }
+}
+
+// Runs a loop over the windows of a reader, and commits at its end.
+async function* windows(reader) {
+  try {
+    await reader.begin();
+    for (let window; (window = await reader.next()); reader.done = window.nextFromSeq) yield window;
+  } catch (error) {
+    if (!reader.signal?.aborted || error !== reader.signal.reason) throw error;
+  } finally {
+    await reader.commit({ patienceMs: LEAVE_MS }).catch((error) => {
+      if (error instanceof Refused && !error.canPass && error.code !== "cursor_moved") throw error;
+    });
+  }
+}
+
+export async function* pages(topic, options) {
+  only(options, "cursor", "start", "match", "limit", "wait", "signal");
+  yield* windows(new Reader(topic, { ...options, commitMs: 0 }));
+}
+
+export async function* follow(topic, { onLoss = "raise", ...options }) {
+  only(options, "cursor", "start", "match", "limit", "commitMs", "wait", "signal");
+  const reader = new Reader(topic, options);
+  for await (const window of windows(reader)) {
+    if (window.tombstone) await tell(window.tombstone, onLoss);
+    for (const record of window.records) {
+      if (reader.signal?.aborted) return;
+      yield record;
+      reader.done = record.seq;
+      if (Date.now() >= reader.dueAt) await reader.commit();
+    }
+  }
+}

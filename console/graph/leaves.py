@@ -1,0 +1,99 @@
+"""The leaves of the topics of the graph: readers, consumer groups, webhooks, dead letters and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from base.units import amount, counted
+from console.graph.network import TopicNode
+from console.graph.picture import NetworkPicture, PictureEdge, PictureNode
+from console.templatetags.console import topic_url, webhook_url
+from groups import figures as groups
+from push.webhooks import figures as webhooks
+from queues.figures import QueueFigures
+from store.database import prepared
+from store.script import run
+
+MOST_READERS = 4  # cursors of one topic that are drawn separately
+MOST_TROUBLED = 1_000  # webhooks in trouble that one look reads
+
+# The lag of a group is that of its shares, which are no cursors. Each head is read once: for a join, PostgreSQL can look it up
+# for each cursor.
+READERS = """
+WITH heads AS MATERIALIZED (SELECT topic_id, head_seq FROM topic_heads WHERE topic_id = ANY (%(ids)s::bigint[]))
+SELECT c.topic_id, c.kind, c.name, greatest(head.head_seq - c.seq, 0)
+  FROM topic_cursors c JOIN heads head USING (topic_id)
+ WHERE c.kind <> 'router' AND c.topic_id = ANY (%(ids)s::bigint[]) ORDER BY c.topic_id, c.name
+"""
+# Each open session's topics. The positions of a session are [topic id, seq, …] by name.
+WATCHERS = """
+SELECT (spot.value ->> 0)::bigint AS topic_id, count(*)
+  FROM (SELECT spots FROM topics_watchsession WHERE open LIMIT 2000) open, json_each(open.spots::json) spot
+ WHERE (spot.value ->> 0)::bigint = ANY (%(ids)s::bigint[]) GROUP BY 1 ORDER BY 1
+"""
+Leaf = tuple[int, PictureNode]  # the id of its topic, and its node
+
+
+def leaves(topics: dict[int, TopicNode], queues: Sequence[QueueFigures], now: int) -> NetworkPicture:
+    """Returns the leaves of these topics, and the edges to them. `queues`: those of the topics that are queues."""
+    ids, by_name = sorted(topics), {node.name: node for node in topics.values()}
+    found: list[Leaf] = []
+    readers = prepared(READERS, {"ids": ids})
+    hooked = any(kind == "webhook" for _, kind, _, _ in readers)
+    states = {each.name: each.state for each in run(webhooks.troubled(MOST_TROUBLED))} if hooked else {}
+    for topic_id, rows in groupby(readers, lambda row: row[0]):
+        found += cursors(topics[topic_id], [tuple(row[1:]) for row in rows], states)
+    for group in run(groups.of_topics(ids, now)):
+        node = by_name[group.topic]
+        found.append((node.id, group_leaf(node, group)))
+    for topic, count in prepared(WATCHERS, {"ids": ids}):
+        url = f"{reverse('admin:console_live')}?{urlencode({'topic': topics[topic].name})}"
+        found.append((topic, reader(f"w{topic}", "watching", counted(count, "stream"), url)))
+    edges = []
+    for queue in queues:
+        node, dead = by_name[queue.name], by_name.get(queue.dead_letter or "")
+        if dead:
+            edges.append(PictureEdge(f"dead-{node.id}", f"n{node.id}", f"n{dead.id}"))
+        elif queue.letters and queue.dead_letter:
+            letters, url = counted(queue.letters, "dead letter"), reverse("admin:console_queue", args=[queue.name])
+            found.append((node.id, reader(f"l{node.id}", queue.dead_letter, letters, url, "unsure")))
+    edges += [PictureEdge(f"to-{leaf.id}", f"n{topic}", leaf.id) for topic, leaf in found]
+    return NetworkPicture([leaf for _, leaf in found], edges)
+
+
+def reader(id: str, name: str, figure: str, url: str, look: str = "") -> PictureNode:
+    return PictureNode(id, name, figure, f"{name}, {figure}", url, "reader", look)
+
+
+def cursors(topic: TopicNode, rows: list[tuple[str, str, int]], states: dict[str, str]) -> list[Leaf]:
+    """Returns a leaf for each webhook and each cursor of a topic, or one for all its cursors if they are many. `rows`: kind, name
+    and lag of each. `states`: of the webhooks in trouble, by name."""
+    hooks = [(name, lag) for kind, name, lag in rows if kind == "webhook"]
+    found = []
+    for name, lag in hooks:
+        state = states.get(name)
+        figure, look = f"{amount(lag)} behind", {"failing": "bad", "paused": "unsure"}.get(state or "", "")
+        figure = f"{state}, {figure}" if state else figure
+        found.append((topic.id, reader(f"h{topic.id}.{name}", name, figure, webhook_url(name), look)))
+    named = [(name, lag) for kind, name, lag in rows if kind != "webhook"]
+    if len(named) > MOST_READERS:
+        figure = f"up to {amount(max(lag for _, lag in named))} behind"
+        named = []
+        found.append(
+            (topic.id, reader(f"c{topic.id}", f"{len(rows) - len(hooks)} cursors", figure, topic_url(topic.name)))
+        )
+    for name, lag in named:
+        found.append((topic.id, reader(f"c{topic.id}.{name}", name, f"{amount(lag)} behind", topic_url(topic.name))))
+    return found
+
+
+def group_leaf(topic: TopicNode, group: groups.GroupFigures) -> PictureNode:
+    figure = f"{counted(group.members, 'member')}, {amount(group.lag)} behind"
+    look = "bad" if group.lag and not group.members else ""
+    return reader(
+        f"g{topic.id}.{group.name}", group.name, figure, reverse("admin:console_groups", args=[topic.name]), look
+    )

@@ -1,0 +1,1 @@
+"""Heartbeats of processes, problems of this moment, and signals, which store problems."""

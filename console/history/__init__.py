@@ -1,0 +1,1 @@
+"""Samples of each minute, their series, and charts."""

@@ -1,0 +1,1 @@
+"""One list for each kind of object, and the search over all."""

@@ -1,0 +1,51 @@
+"""The search on every page: it finds topics, routers, webhooks, groups and pages by a part of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
+
+from console.site import NAV, Console
+from console.templatetags.console import router_url, topic_url, webhook_url
+from push.models import Webhook
+from routers.models import Router
+from store.database import prepared
+from topics.models import Topic
+
+MOST = 8  # of each kind
+GROUPS = """
+SELECT g.name, t.name
+  FROM (SELECT topic_id, name FROM groups_group WHERE name ^@ %(typed)s ORDER BY name, topic_id LIMIT %(most)s) g
+ CROSS JOIN LATERAL (SELECT name FROM topics_topic WHERE id = g.topic_id LIMIT 1) t
+ ORDER BY g.name, t.name
+"""
+
+
+def page(site: Console, request: HttpRequest) -> JsonResponse:
+    """Returns what matches: names, and the addresses of their pages. Topics come first, and names that begin with the text."""
+    typed = request.GET.get("q", "").strip()[:255]
+    places = [{"name": name, "url": topic_url(name)} for name in names(Topic, typed)]
+    if request.user.has_perm("routers.view_router"):
+        places += [{"name": f"{name} (router)", "url": router_url(name)} for name in names(Router, typed)]
+    if request.user.has_perm("push.view_webhook"):
+        places += [{"name": f"{name} (webhook)", "url": webhook_url(name)} for name in names(Webhook, typed)]
+    places += [
+        {"name": f"{name} of {topic} (group)", "url": reverse("admin:console_groups", args=[topic])}
+        for name, topic in prepared(GROUPS, {"typed": typed, "most": MOST})
+    ]
+    for entries in NAV.values():
+        for title, url, permission, _ in entries:
+            if typed.lower() in title.lower() and request.user.has_perm(permission):
+                places.append({"name": f"{title} (page)", "url": reverse(url)})
+    return JsonResponse({"found": places})
+
+
+def names(model: type[Topic | Router | Webhook], typed: str, most: int = MOST) -> Iterator[str]:
+    """Yields names that contain the text: first those that begin with it."""
+    begins = model.objects.filter(name__startswith=typed).order_by("name").values_list("name", flat=True)[:most]
+    yield from begins
+    if typed and len(begins) < most:
+        others = model.objects.filter(name__contains=typed).exclude(name__startswith=typed).order_by("name")
+        yield from others.values_list("name", flat=True)[: most - len(begins)]

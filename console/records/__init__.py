@@ -1,0 +1,1 @@
+"""The record browser: its queries, pages, downloads and forms."""

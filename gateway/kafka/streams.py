@@ -1,0 +1,351 @@
+"""Streams of events: a watch of several topics, and the events of one topic in the form of django-eventstream (docs/watch.md).
+
+A watch id holds the whole watch, because a gateway keeps nothing. The gateway signs it (rewrite/identifiers.py). The id of an
+event has the seq of each topic, and under `$kafka` the id of each Kafka topic, which tells it from another one of its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import InvalidRequest, NotAcceptable, NotFound, NotReady, TopicsError
+from gateway.api import Request, Response
+from gateway.kafka.client import absent
+from gateway.kafka.following import FollowedPart, TopicFollower
+from gateway.kafka.messages import Shown
+from gateway.kafka.pages import TopicPages
+from gateway.kafka.shapes import MAX_LIMIT, GivenFields, Match, Seq, TagMatch, match_of, query_as
+from gateway.kafka.tails import KafkaTail
+from gateway.rewrite.identifiers import parameter
+from gateway.rewrite.names import decoded_id, encoded_id
+
+STREAM = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+RETRY = b"retry: 2000\n"
+OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
+KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
+KEEP_ALIVE_SECONDS = 20.0
+LOOK_SECONDS = 1.0  # for topics that were deleted, and after a failed read
+SESSION_TTL_MS = 300_000
+IDS = "$kafka"
+LONGEST_WID = 32_000  # characters: the head of a request has 64 KiB
+LATE = ("cap", "ttl", "mixed")
+NO_ID_OF_THIS_STREAM = "invalid Last-Event-ID: this stream gave out other ids. Connect without it"
+
+
+class WatchStart(GivenFields):
+    """The start of a topic in a watch."""
+
+    from_seq: Seq | None = None
+    from_ts: Seq | None = None
+    tail: bool = False
+    match: Match | None = None
+
+
+class GivenWatch(GivenFields):
+    topics: dict[str, WatchStart]
+    heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
+    node: str | list[str] | None = None
+    limit: Annotated[int, Meta(ge=1)] = 256
+    max_batch_bytes: Annotated[int, Meta(ge=1)] = 262_144
+    include_meta: bool = True
+    include_tags: bool = False
+    include_data: bool = True
+    consistency: Literal["eventual", "strong"] = "eventual"
+
+
+class KeptWatch(msgspec.Struct):
+    """The content of a watch id: the watch with its starts as seqs, and the Kafka topic of each."""
+
+    watch: GivenWatch
+    ids: dict[str, str]
+
+
+class WatchOptions(GivenFields):
+    lenient: bool = False
+
+
+class StreamOptions(GivenFields):
+    last_event_id: str | None = msgspec.field(name="lastEventId", default=None)
+
+
+class EventsOptions(StreamOptions):
+    from_seq: Seq | None = None
+    match: str | None = None
+
+
+# -- Watch -----------------------------------------------------------------------------------------------------------------
+
+
+async def begin(pages: TopicPages, wanted: GivenWatch, *, lenient: bool) -> dict[str, Any]:
+    """Returns the answer to a POST of a watch. Raises TopicsError."""
+    if not 0 < len(wanted.topics) <= 256:
+        raise InvalidRequest(f"{len(wanted.topics)} topics: expected 1 to 256", field="topics")
+    kept, told, missing = KeptWatch(wanted, {}), dict[str, Any](), None
+    starts = {}
+    for name, start in wanted.topics.items():
+        TagMatch(start.match, wanted.node)
+        if (start.from_seq is not None) + (start.from_ts is not None) + start.tail > 1:
+            raise InvalidRequest(f"topics.{name}: from_seq, from_ts and tail exclude each other: send at most one")
+        topic = await pages.topics.find(name)
+        if topic is None:
+            missing = name
+            continue
+        extent = await pages.extent(name)
+        seq = extent.head_seq if start.tail else start.from_seq or 0
+        if start.from_ts is not None:
+            seq = await pages.seq_before(name, start.from_ts)
+        starts[name], kept.ids[name] = WatchStart(from_seq=seq, match=start.match), topic.id
+        told[name] = {"from_seq": seq, "head_seq": extent.head_seq, "earliest_seq": extent.earliest_seq}
+    if missing is not None and not (lenient and told):
+        raise absent(missing)
+    wanted.topics = starts
+    wid = base64.urlsafe_b64encode(msgspec.json.encode(kept)).decode().rstrip("=")
+    if len(wid) > LONGEST_WID:
+        raise InvalidRequest(
+            "topics: too many topics, or too long names, for one watch: create several", field="topics"
+        )
+    clamped = {"limit": MAX_LIMIT} if wanted.limit > MAX_LIMIT else {}
+    clamped |= {"max_batch_bytes": 262_144} if wanted.max_batch_bytes > 262_144 else {}
+    times = {"session_ttl_ms": SESSION_TTL_MS, "first_ttl_ms": SESSION_TTL_MS}
+    body = {"wid": wid, "stream_url": f"/v0/watch/{wid}", **times, "topics": told}
+    return {**body, "clamped": clamped} if clamped else body
+
+
+def follow(pages: TopicPages, tail: KafkaTail, request: Request) -> Response:
+    """Returns the stream of a watch. Raises NotFound, NotAcceptable, InvalidRequest."""
+    check_accept(request)
+    try:
+        text = (request.name or "").encode()
+        kept = msgspec.json.decode(base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)), type=KeptWatch)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
+    position: dict[str, Any] = {name: start.from_seq for name, start in kept.watch.topics.items()}
+    ids: Mapping[str, str] = kept.ids
+    if shown := last_id(request):
+        position = decoded_id(shown)
+        ids = position.pop(IDS, {})
+        if not all(isinstance(seq, int) and seq >= 0 for seq in position.values()) or not isinstance(ids, dict):
+            raise InvalidRequest(NO_ID_OF_THIS_STREAM)
+    return Response(200, STREAM, KafkaWatch(pages, tail, kept.watch, position, ids).parts())
+
+
+class KafkaWatch:
+    """The events of a watch from a position on. A topic that is not in the position was deleted, and the client knows."""
+
+    def __init__(
+        self, pages: TopicPages, tail: KafkaTail, watch: GivenWatch, position: Mapping[str, int], ids: Mapping[str, str]
+    ) -> None:
+        self.watch = watch
+        self.followers: dict[str, TopicFollower] = {}
+        self.news = asyncio.Event()
+        self.live: set[str] = set()
+        self.is_troubled = False  # Kafka did not answer
+        self.first = set(watch.topics)  # topics of which nothing was sent yet
+        for name, start in watch.topics.items():
+            match = TagMatch(start.match, watch.node)
+            limit = min(watch.limit, MAX_LIMIT)
+            follower = TopicFollower(pages, tail, name, position.get(name, 0), ids.get(name), match, limit)
+            follower.news, follower.is_gone = self.news, name not in position
+            self.followers[name] = follower
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        retry, beat = RETRY, time.monotonic()
+        try:
+            while True:
+                self.news.clear()
+                has_sent = self.is_troubled = False
+                for name, follower in self.followers.items():
+                    for frame in await self.of(name, follower):
+                        yield retry + frame
+                        retry, has_sent = b"", True
+                if has_sent:
+                    beat = time.monotonic()
+                    continue
+                due = beat + self.watch.heartbeat_ms / 1000
+                await self.wait(min(due - time.monotonic(), self.patience))
+                if time.monotonic() >= due:
+                    beat = time.monotonic()
+                    yield retry + b": hb %d\n\n" % int(time.time() * 1000)
+                    retry = b""
+        finally:
+            for follower in self.followers.values():
+                follower.close()
+
+    @property
+    def patience(self) -> float:
+        """Seconds until the next look, if no news come."""
+        is_short = self.is_troubled or any(each.ring is None for each in self.followers.values())
+        return LOOK_SECONDS if is_short else 60.0
+
+    async def wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self.news.wait()
+        except TimeoutError:
+            pass
+
+    async def of(self, name: str, follower: TopicFollower) -> list[bytes]:
+        """Returns the next frames of a topic."""
+        try:
+            part = await follower.next()
+        except NotReady:
+            self.is_troubled = True
+            return []
+        frames: list[bytes] = []
+        if part is not None:
+            frames = self.frames(name, part)
+            if part.deleted:
+                self.live.discard(name)
+                return frames
+        if follower.ring is not None and name not in self.live and not follower.is_gone:
+            self.live.add(name)
+            frames.append(self.id + event("caught-up", topic=name, head_seq=follower.seq))
+        return frames
+
+    def frames(self, name: str, part: FollowedPart) -> list[bytes]:
+        if part.deleted:
+            return [self.id + event("topic-deleted", topic=name, head_seq=part.head_seq, reason="deleted")]
+        found: list[bytes] = []
+        is_first = name in self.first
+        self.first.discard(name)
+        if part.lost is not None:
+            found.append(self.tombstone(name, part, is_first=is_first))
+        watch = self.watch
+        if part.records:
+            texts = [
+                each.json(tags=watch.include_tags, meta=watch.include_meta, data=watch.include_data)
+                for each in part.records
+            ]
+            head = b'{"topic":"%b","records":[%b],"from_seq":%d,"to_seq":%d,"head_seq":%d}' % (
+                name.encode(),
+                b",".join(texts),
+                part.from_seq,
+                part.to_seq,
+                max(part.head_seq, part.to_seq),
+            )
+            found.append(self.id + b"event: record\ndata: " + in_lines(head) + b"\n\n")
+        return found
+
+    def tombstone(self, name: str, part: FollowedPart, *, is_first: bool) -> bytes:
+        lost = dict(part.lost or {})
+        lost.pop("missed_estimate", None)
+        if is_first and lost["reason"] in LATE:
+            lost |= {"cause": lost["reason"], "reason": "from_seq_too_old"}
+        position, ids = self.position
+        return id_line({**position, name: lost["gap_to"], IDS: ids}) + event("tombstone", topic=name, **lost)
+
+    @property
+    def position(self) -> tuple[dict[str, int], dict[str, str]]:
+        here = {name: each for name, each in self.followers.items() if not each.is_gone}
+        return {name: each.seq for name, each in here.items()}, {
+            name: each.id for name, each in here.items() if each.id
+        }
+
+    @property
+    def id(self) -> bytes:
+        position, ids = self.position
+        return id_line({**position, IDS: ids})
+
+
+def id_line(position: dict[str, Any]) -> bytes:
+    return b"id: " + encoded_id(position) + b"\n"
+
+
+def event(name: str, **data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+def in_lines(json: bytes) -> bytes:
+    """Returns JSON as it stands behind `data: `: each of its lines becomes one."""
+    if b"\n" not in json and b"\r" not in json:
+        return json
+    return json.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+
+
+def last_id(request: Request) -> str:
+    shown = (request.header(b"last-event-id") or b"").decode("latin-1").strip()
+    return shown or (parameter(request.query, "lastEventId") or "").strip()
+
+
+def check_accept(request: Request) -> None:
+    """Raises NotAcceptable if the client does not accept an event stream."""
+    accept = request.header(b"accept")
+    if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
+        raise NotAcceptable("a stream is text/event-stream: allow it in Accept")
+
+
+# -- Events of one topic -----------------------------------------------------------------------------------------------------
+
+
+async def events(pages: TopicPages, tail: KafkaTail, request: Request, name: str) -> Response:
+    """Returns the stream of one topic. Raises TopicsError."""
+    check_accept(request)
+    options = query_as(request.query, EventsOptions)
+    match = TagMatch(match_of(options.match), None)
+    topic = await pages.topics.get(name)
+    seq = (await pages.extent(name)).head_seq if options.from_seq is None else options.from_seq
+    if shown := last_id(request):
+        of, _, number = shown.rpartition(":")
+        if of != name or not (number.isascii() and number.isdigit() and len(number) <= 18):
+            error = {
+                "condition": "bad-request",
+                "text": f"Invalid request: the last id is not from {name}: connect without it.",
+            }
+            return Response(200, STREAM, b"event: stream-error\nid: error\ndata: %b\n\n" % msgspec.json.encode(error))
+        seq = int(number)
+    follower = TopicFollower(pages, tail, name, seq, topic.id, match, 100)
+    return Response(200, STREAM, event_parts(follower))
+
+
+async def event_parts(follower: TopicFollower) -> AsyncIterator[bytes]:
+    yield OPENING
+    sent = time.monotonic()
+    try:
+        while True:
+            follower.news.clear()
+            try:
+                part = await follower.next()
+            except TopicsError:
+                part = None
+                await asyncio.sleep(LOOK_SECONDS)
+            if part is not None and (frames := message_frames(follower.name, part)):
+                sent = time.monotonic()
+                yield frames
+                continue
+            if part is not None and not part.deleted:
+                continue
+            left = min(sent + KEEP_ALIVE_SECONDS - time.monotonic(), LOOK_SECONDS if follower.ring is None else 60.0)
+            try:
+                async with asyncio.timeout(max(left, 0)):
+                    await follower.news.wait()
+            except TimeoutError:
+                if time.monotonic() >= sent + KEEP_ALIVE_SECONDS:
+                    sent = time.monotonic()
+                    yield KEEP_ALIVE
+    finally:
+        follower.close()
+
+
+def message_frames(name: str, part: FollowedPart) -> bytes:
+    """Returns the bytes of a part: a reset for a loss, and a message for each record."""
+    reset = b""
+    if part.lost is not None:
+        about = msgspec.json.encode({"channels": [name]})
+        reset = b"event: stream-reset\nid: %b:%d\ndata: %b\n\n" % (name.encode(), part.lost["gap_to"], about)
+    return reset + b"".join([message_frame(name, each) for each in part.records])
+
+
+def message_frame(name: str, record: Shown) -> bytes:
+    data = in_lines(record.json(tags=True, meta=True))
+    return b"event: message\nid: %b:%d\ndata: %b\n\n" % (name.encode(), record.seq, data)

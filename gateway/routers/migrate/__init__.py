@@ -1,0 +1,1 @@
+"""MigrateRouter: moves topics to another server, in steps that any process can repeat."""

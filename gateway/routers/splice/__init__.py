@@ -1,0 +1,1 @@
+"""SpliceRouter: joins several topics, one after another, into one topic."""

@@ -1,0 +1,7 @@
+"""The outbox as a Django app. Its tables are in sql/, and it has no models."""
+
+from django.apps import AppConfig
+
+
+class OutboxConfig(AppConfig):
+    name = "outbox"

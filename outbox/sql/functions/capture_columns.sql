@@ -1,0 +1,43 @@
+-- Returns the captured columns of a table in their order, and the place of each in the key (NULL: it has none). `kind` says how
+-- capture_value shows it, `is_filled` that it is never NULL. Raises an error if the table lacks a column or the key.
+CREATE OR REPLACE FUNCTION capture_columns(p_relid oid, p_key text[], p_columns text[])
+RETURNS TABLE (name text, key_place int, kind text, is_filled boolean)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    keys    text[] := p_key;
+    missing text;
+BEGIN
+    IF keys IS NULL THEN
+        SELECT array_agg(attname::text ORDER BY place) INTO keys
+          FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (attnum, place), pg_attribute a
+         WHERE indrelid = p_relid AND indisprimary AND a.attrelid = p_relid AND a.attnum = part.attnum AND place <= indnkeyatts;
+        IF keys IS NULL THEN
+            PERFORM door_refuse('invalid_request', format('%s has no primary key: name the columns of another unique index as key', p_relid::regclass));
+        END IF;
+    END IF;
+    SELECT wanted INTO missing FROM unnest(keys || p_columns) wanted
+     WHERE NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = p_relid AND attname = wanted AND attnum > 0 AND NOT attisdropped);
+    IF FOUND THEN
+        PERFORM door_refuse('invalid_request', format('%s has no column %I: call topics.uncapture, and capture the table again', p_relid::regclass, missing));
+    END IF;
+    RETURN QUERY
+    WITH RECURSIVE typed AS (
+        SELECT attnum, attname, attnotnull, atttypid AS type FROM pg_attribute
+         WHERE attrelid = p_relid AND attnum > 0 AND NOT attisdropped
+           AND (p_columns IS NULL OR attname = ANY (p_columns) OR attname = ANY (keys))
+         UNION ALL
+        SELECT attnum, attname, attnotnull, typbasetype FROM typed JOIN pg_type t ON t.oid = type WHERE typtype = 'd')
+    SELECT attname::text, array_position(keys, attname::text),
+           CASE WHEN type IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype) THEN 'plain'
+                WHEN type IN ('text'::regtype, 'varchar'::regtype) THEN 'text'
+                WHEN type = 'numeric'::regtype THEN 'numeric'
+                WHEN type IN ('bool'::regtype, 'uuid'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype) THEN 'exact'
+                WHEN type IN ('json'::regtype, 'jsonb'::regtype, 'json[]'::regtype, 'jsonb[]'::regtype) THEN 'json'
+                WHEN type < 16384 THEN 'own'  -- of PostgreSQL
+                ELSE 'other' END, attnotnull
+      FROM typed JOIN pg_type t ON t.oid = type
+     WHERE typtype <> 'd'
+     ORDER BY attnum;
+END
+$$;

@@ -1,0 +1,1 @@
+"""The bus itself: clients, topics, events, and subscriptions with their queues."""

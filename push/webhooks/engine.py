@@ -1,0 +1,199 @@
+"""The webhooks that one process serves: takes and renews their leases, and wakes them for new records.
+
+Wake-ups come from Redis (topics/wake.py) and are hints. A look at the heads finds what a lost one told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+
+import redis.asyncio as redis
+from django.conf import settings
+
+from base.errors import TopicsError
+from push.delivery.batches import heads_of
+from push.delivery.caller import Caller
+from push.delivery.throttle import clock
+from push.webhooks import leases, sources
+from push.webhooks.config import wants
+from push.webhooks.leases import LEASE_SECONDS, RENEW_SECONDS
+from push.webhooks.serving import WebhookServing
+from push.webhooks.sources import WebhookSource
+from store.loop import Loop
+from topics.wake import CHANNEL
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0  # between two looks for free webhooks
+SWEEP_SECONDS = 15.0  # between two looks at everything that a wake-up can tell
+AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
+
+
+class Engine:
+    """Lives in the event loop of the dispatcher."""
+
+    def __init__(self, store: Loop) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.store, self.caller = store, Caller()
+        self.aside = Loop()  # a connection of its own: a renewal must not wait behind the statements of many webhooks
+        self.serving: dict[int, WebhookServing] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.by_topic: dict[int, set[WebhookServing]] = {}
+        self.others: set[int] = set()  # topics that no webhook of this process gets
+        self.renewed = self.swept = 0.0
+        self.looks = asyncio.Lock()
+        self.is_stopping = False
+
+    # -- Leases --------------------------------------------------------------------------------------------------------
+
+    async def look_forever(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except TopicsError as error:
+                log.warning("Webhooks cannot reach PostgreSQL: %s. The server retries", error)
+            except Exception:
+                log.exception("A look at the webhooks failed. The server retries")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self, told: tuple[int, ...] = ()) -> None:
+        """Renews leases, takes free webhooks, and sweeps, each when it is time. `told`: webhooks that calls have changed."""
+        async with self.looks:
+            if told or self.loop.time() >= self.renewed + RENEW_SECONDS:
+                await self.renew()
+            await self.take()
+            for id in told:
+                if id in self.serving:
+                    self.serving[id].look_again()
+            if self.loop.time() >= self.swept + SWEEP_SECONDS:
+                self.swept = self.loop.time()
+                await self.sweep()
+
+    async def renew(self) -> None:
+        ours = {id: serving.webhook.lease for id, serving in self.serving.items() if not serving.is_stopping}
+        if ours:
+            asked = clock()
+            kept = await self.aside.drive(leases.renew(ours))
+            for id in ours:
+                if id not in kept:
+                    self.serving[id].stop()
+                else:
+                    self.serving[id].lease_ends = asked + LEASE_SECONDS
+        self.renewed = self.loop.time()
+
+    async def take(self) -> None:
+        if self.is_stopping:
+            return
+        asked = clock()
+        for webhook in await self.store.drive(leases.take()):
+            if (former := self.tasks.get(webhook.id)) is not None:  # it lets an earlier lease go
+                await asyncio.wait((former,))
+            serving = WebhookServing(self.store, self.caller, webhook, asked, self.joined)
+            self.serving[webhook.id] = serving
+            self.tasks[webhook.id] = self.loop.create_task(self.serve(serving))
+
+    async def serve(self, serving: WebhookServing) -> None:
+        id = serving.webhook.id
+        try:
+            await serving.serve()
+        except TopicsError as error:
+            log.warning("Webhook %s cannot reach PostgreSQL: %s. The server retries", serving.webhook.name, error)
+        except Exception:
+            log.exception("Webhook %s failed in this process. The server retries", serving.webhook.name)
+        finally:
+            if self.serving.get(id) is serving:
+                del self.serving[id], self.tasks[id]
+            for topic_id in serving.sources:
+                self.by_topic.get(topic_id, set()).discard(serving)
+
+    def joined(self, source: WebhookSource, serving: WebhookServing) -> None:
+        self.by_topic.setdefault(source.id, set()).add(serving)
+        self.others.discard(source.id)
+
+    async def sweep(self) -> None:
+        """Finds what lost wake-ups told: heads, new topics, and records that are due."""
+        await self.store.drive(leases.set_back())
+        self.by_topic = {id: ours for id, ours in self.by_topic.items() if ours}
+        self.others.clear()
+        for serving in list(self.serving.values()):
+            await serving.join()
+            serving.look_again()
+
+    # -- Wake-ups ------------------------------------------------------------------------------------------------------
+
+    async def listen(self) -> None:
+        """Receives new heads of topics forever.
+
+        Without webhooks nothing listens: wake-ups of all topics would cost an append-only server a tenth of a core.
+        """
+        client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
+        try:
+            while True:
+                if not self.serving:
+                    await asyncio.sleep(LOOK_SECONDS)
+                    continue
+                try:
+                    async with client.pubsub(ignore_subscribe_messages=True) as heard:
+                        await heard.subscribe(CHANNEL)
+                        await self.look_at_heads()  # finds heads that advanced before we had subscribed
+                        async for message in heard.listen():
+                            words = json.loads(message["data"])["data"].split()
+                            await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
+                            if not self.serving:
+                                break
+                except (redis.RedisError, OSError, TopicsError) as error:
+                    log.warning("No wake-ups from Redis: %s. The server retries", error)
+                except Exception:
+                    log.exception("Wake-ups were lost. The next sweep finds the records")
+                await asyncio.sleep(AWAY_SECONDS)
+        finally:
+            await client.aclose()
+
+    async def look_at_heads(self) -> None:
+        await self.moved(await self.store.drive(heads_of(list(self.by_topic))))
+
+    async def moved(self, heads: dict[int, int]) -> None:
+        """Handles new heads, by topic."""
+        if told := tuple(-id for id in heads if id < 0):
+            await self.look(told)
+        strangers = []
+        for topic_id, head in heads.items():
+            if topic_id in self.by_topic:
+                for serving in tuple(self.by_topic[topic_id]):
+                    serving.heard(topic_id, head)
+            elif topic_id > 0 and topic_id not in self.others:
+                strangers.append(topic_id)
+        if strangers and self.serving:
+            await self.meet(strangers)
+
+    async def meet(self, topic_ids: list[int]) -> None:
+        """Tells webhooks of topics that are new here."""
+        names = await self.store.drive(sources.names_of(topic_ids))
+        self.others.update(topic_ids)
+        for serving in list(self.serving.values()):
+            if any(wants(serving.settings.topics, serving.webhook.prefixes, name) for name in names.values()):
+                await serving.join()
+
+    async def close(self) -> None:
+        """Lets all webhooks go."""
+        self.is_stopping = True
+        for serving in self.serving.values():
+            serving.stop()
+        if self.tasks:
+            await asyncio.wait(list(self.tasks.values()))
+        self.caller.close()
+        await self.aside.close()
+
+
+async def run(store: Loop, ended: asyncio.Event) -> None:
+    """Serves webhooks until `ended` is set."""
+    engine = Engine(store)
+    tasks = [asyncio.create_task(engine.look_forever()), asyncio.create_task(engine.listen())]
+    await ended.wait()
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    await engine.close()

@@ -1,0 +1,101 @@
+"""Leases: one process at a time serves a webhook.
+
+A lease is a number that only grows, and an end by PostgreSQL's clock. The holder renews it, measures it by its own clock from
+before the request, and sends nothing after its end. The holder of an older lease can settle nothing
+(sql/functions/webhook_settle.sql). To change a webhook, a call sets `halted_until_ts`, tells the processes, and waits until the
+holder has let go (webhooks.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from push.webhooks.config import Settings
+from push.webhooks.signing import key_of
+from store.script import Script, Statement
+
+LEASE_MS = 10_000
+LEASE_SECONDS = 8.0  # of a lease, by the clock of its holder. The rest is for clocks that run differently
+RENEW_SECONDS = 2.5
+
+NOW = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ts) now"
+# The free webhooks, for this process. Another process that takes at the same time gets the others.
+TAKE = f"""
+UPDATE push_webhook w SET lease = lease + 1, leased_until_ts = now.ts + %(lease_ms)s
+  FROM {NOW}
+ WHERE w.id IN (SELECT id FROM push_webhook
+                 WHERE NOT paused AND greatest(leased_until_ts, halted_until_ts) <= (SELECT ts FROM {NOW})
+                   FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING w.id, name, prefixes, url, config::text, secret, CASE WHEN previous_until_ts > now.ts THEN previous_secret END,
+          lease, settled, failures, retry_ts - now.ts, last_error
+"""
+# Leaves out those that are paused or halted: their holder lets go.
+RENEW = f"""
+UPDATE push_webhook w SET leased_until_ts = now.ts + %(lease_ms)s
+  FROM {NOW}, unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS ours (id, lease)
+ WHERE w.id = ours.id AND w.lease = ours.lease AND w.leased_until_ts > 0 AND NOT w.paused AND w.halted_until_ts <= now.ts
+RETURNING w.id
+"""
+RELEASE = "UPDATE push_webhook SET leased_until_ts = 0 WHERE id = %s AND lease = %s"
+# If PostgreSQL's clock was ahead, stored ends are later than any lease. Their holders finish by the corrected end. The pause of a
+# failing endpoint may be of that time, so it ends.
+SET_BACK = f"""
+UPDATE push_webhook w SET leased_until_ts = least(leased_until_ts, now.ts + %(lease_ms)s),
+       halted_until_ts = least(halted_until_ts, now.ts + %(lease_ms)s * 3), retry_ts = 0
+  FROM {NOW}
+ WHERE leased_until_ts > now.ts + %(lease_ms)s OR halted_until_ts > now.ts + %(lease_ms)s * 3
+"""
+# Records that wait since a time to come wait for as long as they had to then.
+SET_BACK_WAITING = f"""
+UPDATE push_webhookwaiting SET next_ts = next_ts - (set_ts - now.ts), set_ts = now.ts FROM {NOW} WHERE set_ts > now.ts
+"""
+
+
+class LeasedWebhook(NamedTuple):
+    """A webhook that this process has leased."""
+
+    id: int
+    name: str
+    prefixes: tuple[str, ...]
+    url: str
+    settings: Settings
+    keys: tuple[bytes, ...]  # of the signatures
+    lease: int
+    settled: int
+    failures: int
+    rest_ms: int
+    last_error: str | None
+
+
+def take() -> Script[list[LeasedWebhook]]:
+    """Takes the free webhooks for this process."""
+    return [webhook(*row) for row in (yield Statement(TAKE, {"lease_ms": LEASE_MS}))]
+
+
+def webhook(
+    id: int, name: str, prefixes: str, url: str, config: str, secret: str, previous: str | None, *rest: Any
+) -> LeasedWebhook:
+    keys = tuple(key_of(each) for each in (secret, previous) if each)
+    lease, settled, failures, rest_ms, last_error = rest
+    settings = msgspec.json.decode(config, type=Settings)
+    return LeasedWebhook(
+        id, name, tuple(prefixes.split()), url, settings, keys, lease, settled, failures, max(rest_ms, 0), last_error
+    )
+
+
+def renew(leases: dict[int, int]) -> Script[set[int]]:
+    """Renews leases, by webhook. Returns the webhooks that this process keeps."""
+    wanted = {"lease_ms": LEASE_MS, "ids": list(leases), "leases": list(leases.values())}
+    return {id for (id,) in (yield Statement(RENEW, wanted))}
+
+
+def release(id: int, lease: int) -> Script[None]:
+    yield Statement(RELEASE, (id, lease))
+
+
+def set_back() -> Script[None]:
+    """Sets times back that a clock ahead has stored."""
+    yield Statement(SET_BACK, {"lease_ms": LEASE_MS})
+    yield Statement(SET_BACK_WAITING)

@@ -1,0 +1,21 @@
+"""`topics uninstall`."""
+
+from __future__ import annotations
+
+import click
+
+from shell.command import CommandConnection
+
+
+@click.option("--yes", is_flag=True, help="do not ask")
+@click.pass_obj
+def uninstall(connection: CommandConnection, yes: bool) -> None:
+    """Remove topics from the application's database: its schema, with all topics. Stop topics before.
+
+    The command counts the topics, and asks. The application's own tables stay as they are.
+    """
+    connection.only_local()
+    held = connection.site.installed()
+    if not yes:
+        click.confirm(f"Delete {held}?", abort=True, err=True)
+    click.echo(connection.site.uninstall())

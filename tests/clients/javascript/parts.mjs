@@ -1,0 +1,138 @@
+// Programs of the tests: node parts.mjs PART TOPIC COUNT prints JSON.
+import { InvalidSignature, Retry, Topics, createTopicStore, verified } from "../../../clients/js/src/index.js";
+
+const [part, name, count, more] = process.argv.slice(2);
+const total = Number(count);
+const FEW = 5; // records of an event: so that one fits between two cuts
+const topics = new Topics();
+const topic = topics.topic(name);
+const numbers = Array.from({ length: total }, (_, n) => n);
+const show = (value) => console.log(JSON.stringify(value));
+
+async function seqs(records) {
+  const seen = [];
+  if (total) {
+    for await (const { seq } of records) {
+      seen.push(seq);
+      if (seen.length === total) break;
+    }
+  }
+  return seen;
+}
+
+const parts = {
+  async append() {
+    for (const n of numbers) await topic.append(n);
+  },
+  async batch() {
+    const batch = topic.batch({ maxRecords: 7, queue: 20 });
+    const outcomes = [];
+    for (const n of numbers) outcomes.push(await batch.append(n));
+    await batch.close();
+    return Promise.all(outcomes.map(({ seq }) => seq));
+  },
+  async publish() {
+    const socket = topics.socket();
+    for (const n of numbers) await socket.publish(name, n);
+    socket.close();
+  },
+  follow: () => seqs(topic.follow({ cursor: "js", commitMs: 0 })),
+  watch: () => seqs(topics.watch([name], { limit: FEW })),
+  async subscribe() {
+    const socket = topics.socket();
+    const seen = await seqs(socket.subscribe(name, { limit: FEW }));
+    socket.close();
+    return seen;
+  },
+  // A member until SIGTERM: a line for each record.
+  async group() {
+    for await (const { seq } of topic.group("both", { partitions: 8, sessionMs: 3000, commitMs: 0 })) show(seq);
+  },
+  // A worker until SIGTERM: a line for each job.
+  async work() {
+    const worker = topic.worker({ concurrency: 4, leaseMs: 2000, retryMs: 0 });
+    await worker.run(async ({ data, deliveries }) => {
+      show(data);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      if (data === 0 && deliveries === 1) throw new Error("é".repeat(2000));
+      if (data === 1 && deliveries === 1) throw new Retry("later", { delayMs: 10 });
+    });
+  },
+  async loop() {
+    const worker = topic.worker();
+    const seen = [];
+    for await (const job of worker) {
+      seen.push(job.data);
+      if (job.data === 1) worker.fail(job, "no good", { delayMs: 60_000 });
+      if (job.data === 2) break;
+    }
+    return seen;
+  },
+  async store() {
+    const sum = createTopicStore(topics, name, { initial: 0, reduce: (state, { data }) => state + data });
+    const reached = (most) =>
+      new Promise((resolve) => {
+        const off = sum.subscribe(() => sum.getSnapshot() >= most && resolve(off()));
+      });
+    await reached(3); // of 1 and 2
+    await topic.append(4); // while nobody is subscribed
+    await reached(7);
+    return sum.getSnapshot();
+  },
+  // The cursor within record 5 of a loop that is to commit once a minute, and after the loop.
+  async patient() {
+    let within;
+    for await (const { seq } of topic.follow({ cursor: "patient", limit: 2, commitMs: 60_000, wait: false })) {
+      within = await topic.cursor("patient");
+      if (seq === 5) break;
+    }
+    return [within, (await topic.cursor("patient")).seq];
+  },
+  async refused() {
+    const errors = [];
+    const attempts = [
+      () => topics.topic("none").read(),
+      () => topic.setCursor("c", { seq: 1, expectedSeq: 7 }),
+      () => topics.topic("none").worker().run(() => {}),
+      () => new Topics("http://127.0.0.1:1").topic("t").append(1, { patienceMs: 0 }),
+      () => topic.append(1, { tagg: "x" }),
+      () => topics.socket().send({ op: "subscribe", topic: "none" }),
+      async () => {
+        for await (const _ of topic.follow({ start: 1, wait: false })); // the cap has removed the next record
+      },
+    ];
+    for (const attempt of attempts) {
+      await attempt().catch(({ name: kind, code, message }) => {
+        errors.push(message.includes("undefined") ? message : code ? `${kind} ${code}` : kind);
+      });
+    }
+    return errors;
+  },
+  // What a receiver makes of calls: their JSON, or null. `name`: its secrets.
+  async verify() {
+    const outcomes = [];
+    const { maxAgeS, calls } = JSON.parse(more);
+    for (const { headers, body } of calls) {
+      const outcome = verified(JSON.parse(name), headers, body, { maxAgeS });
+      outcomes.push(
+        await outcome.catch((error) => {
+          if (!(error instanceof InvalidSignature)) throw error;
+          return null;
+        }),
+      );
+    }
+    return outcomes;
+  },
+  async webhook() {
+    const webhook = topics.webhook(more);
+    const said = [(await webhook.put("https://localhost:1/hooks", [name])).created, (await webhook.pause()).state];
+    said.push((await topics.webhooks(more)).length, (await webhook.resume()).state, "test_ts" in (await webhook.test()));
+    const secret = `whsec_${"A".repeat(32)}`;
+    said.push((await webhook.rotate(secret)) === secret, await webhook.replay({ failed: true, dry_run: true }));
+    said.push((await webhook.info()).webhook, (await webhook.deliveries({ state: "delivered" })).length);
+    return [...said, (await webhook.delete()).deleted];
+  },
+};
+
+show((await parts[part]()) ?? null);
+process.exit();

@@ -1,0 +1,61 @@
+"""A proxy that ends each connection after a random number of bytes, and counts requests."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+REQUEST = re.compile(rb"\b(?:GET|POST|PUT|DELETE) /v0\S* HTTP/1.1")
+
+
+class Proxy:
+    """`url` leads to a server on `port`. While `bytes` is given, each connection ends after a number of bytes in this range."""
+
+    def __init__(self, port: int, bytes: tuple[int, int] | None = None, seed: int = 7) -> None:
+        self.port, self.bytes, self.random = port, bytes, random.Random(seed)
+        self.cuts = 0
+        self.requests: list[str] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.carry, args=(client,), daemon=True).start()
+
+    def carry(self, client: socket.socket) -> None:
+        left = self.random.randint(*self.bytes) if self.bytes else None
+        with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as server:
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    data = source.recv(65536)
+                    if not data:
+                        return
+                    if source is client:
+                        self.requests += [found.decode() for found in REQUEST.findall(data)]
+                    other = server if source is client else client
+                    other.sendall(data[:left])
+                    if left is not None and (left := left - len(data)) <= 0:
+                        self.cuts += 1
+                        if self.random.random() < 0.5:  # a reset in place of an end
+                            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        return
+
+
+@contextlib.contextmanager
+def proxy(port: int, bytes: tuple[int, int] | None = None) -> Iterator[Proxy]:
+    made = Proxy(port, bytes)
+    try:
+        yield made
+    finally:
+        made.listener.close()

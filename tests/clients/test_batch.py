@@ -1,0 +1,89 @@
+"""A batch appends each of its records once, in order, and tells what happened to each."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from topics_client import AsyncTopics, QueueFull, Topics, errors
+
+from tests.clients.proxy import proxy
+from tests.instances import Instance, free_port, until
+from tests.watch.wire import Api, new_name
+
+
+def test_each_record_is_appended_once_although_connections_are_cut(server: Instance) -> None:
+    topic, count = new_name(), 2000
+    with proxy(server.port, (1000, 8000)) as cutting, Topics(cutting.url) as topics:
+        with topics.topic(topic).batch(max_records=20) as batch:
+            outcomes = [batch.append({"id": n}, tag=f"t:{n % 7}") for n in range(1, count + 1)]
+        assert cutting.cuts > 20
+        assert len(cutting.requests) <= count / 20 + 2 * cutting.cuts + 1
+    assert [outcome.result() for outcome in outcomes] == list(range(1, count + 1))
+    with Topics(server.url) as topics:
+        found = [(r.seq, r.data["id"], r.tag) for r in topics.topic(topic).follow(wait=False)]
+    assert found == [(n, n, f"t:{n % 7}") for n in range(1, count + 1)]
+
+
+def test_an_async_batch_appends_each_record_once(server: Instance) -> None:
+    topic, count = new_name(), 2000
+
+    async def append(url: str) -> list[int]:
+        async with AsyncTopics(url) as topics:
+            async with topics.topic(topic).batch(max_records=20, queue=100) as batch:
+                outcomes = [await batch.append({"id": n}) for n in range(1, count + 1)]
+            return [outcome.result() for outcome in outcomes]
+
+    with proxy(server.port, (1000, 8000)) as cutting:
+        assert asyncio.run(append(cutting.url)) == list(range(1, count + 1))
+        assert cutting.cuts > 20
+
+
+def test_a_record_that_is_refused_stops_no_other(server: Instance) -> None:
+    topic = new_name()
+
+    def check(outcomes: list[int | BaseException]) -> None:
+        assert [type(outcome) for outcome in outcomes] == [int, errors.RecordTooLarge, int, errors.InvalidRequest, int]
+
+    bodies = ["a", "x" * (1 << 20), "b", "c", "d"]
+    metas: list[dict[str, object] | None] = [None, None, None, {"$dead_letter_from": "q"}, None]
+    with Topics(server.url) as topics:
+        batch = topics.topic(topic).batch(max_bytes=1 << 22)
+        with pytest.raises(errors.RecordTooLarge), batch:
+            futures = [batch.append(body, meta=meta) for body, meta in zip(bodies, metas, strict=True)]
+        check([future.exception() or future.result() for future in futures])
+        assert [record.data for record in topics.topic(topic).read().records] == ["a", "b", "d"]
+
+
+def test_a_lonely_record_is_sent_after_its_time(server: Instance) -> None:
+    with Topics(server.url) as topics, topics.topic(new_name()).batch(max_ms=20) as batch:
+        assert batch.append(1).result(30) == 1
+        with pytest.raises(ValueError, match="max_records"):
+            topics.topic("orders").batch(max_records=10_001)
+
+
+def test_a_full_queue_refuses_or_blocks(server: Instance) -> None:
+    """The server is frozen at first: its port takes connections and answers none."""
+    topic = new_name()
+    with Topics(f"http://127.0.0.1:{free_port()}") as away:
+        batch = away.topic(topic).batch(queue=2, full="refuse")
+        outcome = batch.append(1)
+        batch.append(2)
+        with pytest.raises(QueueFull):
+            batch.append(3)
+        with pytest.raises(TimeoutError, match="no answer within 0 s"):
+            outcome.result(0)
+    with Topics(server.url) as topics:
+        blocking = topics.topic(topic).batch(queue=2, max_records=1)
+        for n in (1, 2):
+            blocking.append(n)
+        third = threading.Thread(target=blocking.append, args=(3,))
+        third.start()
+        assert Api(server.port).call("GET", f"/v0/topics/{topic}").status == 404
+        assert third.is_alive()
+        with blocking:
+            until(lambda: not third.is_alive(), "room in the queue")
+        assert [record.data for record in topics.topic(topic).read().records] == [1, 2, 3]
+        with pytest.raises(RuntimeError, match="ended"):
+            blocking.append(4)

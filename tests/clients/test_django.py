@@ -1,0 +1,240 @@
+"""The Django app of the Python client: events, handlers that are killed, checks, and a look at events in tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.instances import ROOT, Instance, start, until
+from tests.watch.wire import Api
+
+FOLDER = Path(__file__).parent / "django_shop"
+PAGE = """
+import json
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+url = "/admin/topics_client/handlerstate/"
+client = Client()
+client.force_login(User.objects.get_or_create(username="guest", is_staff=True)[0])
+statuses = [client.get(url).status_code]
+user, _ = User.objects.get_or_create(username="operator", is_staff=True)
+user.user_permissions.add(Permission.objects.get(codename="view_handlerstate"))
+client.force_login(user)
+page = client.get(client.get("/admin/").content.decode().split('"model-handlerstate')[1].split('href="')[1].split('"')[0])
+statuses.append(page.status_code)
+told = {row.handler.name: [row.lag.waiting, row.lag.oldest is not None, row.lag.unknown, row.is_running]
+        for row in page.context_data["rows"]}
+print(json.dumps([statuses, told, page.content.decode()]))
+"""
+EVENTS = """
+from datetime import datetime, timezone
+from decimal import Decimal
+from django.db import transaction
+from shop.models import Order
+order = Order.objects.create(total=Decimal("19.90"), placed_at=datetime(2026, 11, 27, tzinfo=timezone.utc))
+order.total = Decimal("7.5")
+order.save()
+try:
+    with transaction.atomic():
+        Order.objects.create(total=1)
+        raise ValueError
+except ValueError:
+    pass
+order.delete()
+"""
+CAPTURED = """
+import json
+from django.db import transaction
+from topics_client.django import captured_events, emit
+with captured_events() as events:
+    emit("t", 1)
+    with transaction.atomic():
+        emit("t", 2, tag="x")
+        try:
+            with transaction.atomic():
+                emit("t", 3)
+                raise ValueError
+        except ValueError:
+            pass
+        print(json.dumps([event.data for event in events]))
+        transaction.set_rollback(True)
+    emit("u", 4)
+    try:
+        emit("u", object())
+    except (TypeError, NotImplementedError):
+        pass
+print(json.dumps([(event.topic, event.data) for event in events]))
+"""
+
+
+class Shop:
+    def __init__(self, instance: Instance) -> None:
+        self.instance, self.api = instance, Api(instance.port)
+        url = urlsplit(instance.servers.database_url)
+        (host,), (port,) = (parse_qs(url.query)[name] for name in ("host", "port"))
+        database = {"ENGINE": "django.db.backends.postgresql", "NAME": url.path[1:], "USER": url.username}
+        database |= {"PASSWORD": url.password, "HOST": host, "PORT": port, "OPTIONS": {"options": "-csearch_path=shop"}}
+        path = os.pathsep.join(map(str, (FOLDER, ROOT / "clients" / "python")))
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        self.environment = {
+            **kept, "PYTHONPATH": path, "DJANGO_SETTINGS_MODULE": "settings", "DB": json.dumps(database)
+        }  # fmt: skip
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "django", *arguments]
+
+    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment | settings
+        return subprocess.run(self.command(*arguments), env=environment, capture_output=True, text=True, timeout=60)
+
+    def shell(self, code: str, **settings: str) -> str:
+        done = self.run("shell", "--command", code, **settings)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def consume(self, **settings: str) -> subprocess.Popen[bytes]:
+        environment = self.environment | settings
+        return subprocess.Popen(self.command("topics_consume"), env=environment, stderr=subprocess.DEVNULL)
+
+    def page(self, **settings: str) -> tuple[list[int], dict[str, list[Any]], str]:
+        """The page of handlers: its status for a guest and for an operator, what it tells of each handler, and its HTML."""
+        statuses, told, html = json.loads(self.shell(PAGE, **settings).splitlines()[-1])
+        return statuses, told, html
+
+    def errors(self) -> list[str]:
+        with self.instance.connect() as session:
+            rows = session.execute("SELECT error FROM shop.topics_client_handlerstate WHERE seen_at IS NOT NULL")
+            return [error for (error,) in rows]
+
+    def seen(self, what: str) -> list[int]:
+        with self.instance.connect() as session:
+            rows = session.execute("SELECT number FROM shop.shop_seen WHERE what = %s ORDER BY id", [what])
+            return [number for (number,) in rows]
+
+    def read(self, topic: str) -> list[dict[str, Any]]:
+        read: list[dict[str, Any]] = self.api.call("POST", f"/v0/topics/{topic}/diff", {"include_tags": True}).body[
+            "records"
+        ]
+        return read
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    with start(TOPICS_PROCESSES="worker") as instance:
+        with instance.connect() as session:
+            session.execute("CREATE SCHEMA shop")
+        made = Shop(instance)
+        migrated = made.run("migrate", "--run-syncdb", "--skip-checks")  # no topics yet
+        assert migrated.returncode == 0, migrated.stderr
+        yield made
+
+
+def test_a_model_tells_its_changes_if_they_are_committed(shop: Shop) -> None:
+    shop.shell(EVENTS)
+    until(lambda: shop.api.call("GET", "/v0/topics/orders").body.get("head_seq", 0) >= 3, "the events")
+    told = [(record["$tag"], record["data"]["op"], record["data"]["data"]) for record in shop.read("orders")]
+    row = {"id": 1, "placed_at": "2026-11-27T00:00:00Z"}
+    assert told == [
+        ("1", "created", row | {"total": "19.90"}),
+        ("1", "updated", row | {"total": "7.5"}),
+        ("1", "deleted", row | {"total": "7.5"}),
+    ]
+
+
+def test_captured_events_are_those_that_would_be_committed(shop: Shop) -> None:
+    inside, after = map(json.loads, shop.shell(CAPTURED).splitlines()[-2:])
+    assert inside == [1, 2]
+    assert after == [["t", 1], ["u", 4]]
+    assert shop.api.call("GET", "/v0/topics/t").status == 404
+
+
+def test_rows_change_once_for_each_record_and_job_although_handlers_are_killed(shop: Shop) -> None:
+    count = 200
+    shop.api.call("PUT", "/v0/topics/jobs", {"type": "queue"})
+    shop.api.append("numbers", *range(count))
+    shop.api.append("jobs", *range(count))
+    done = [shop.consume() for _ in range(2)]
+    for enough in (20, 80):
+        until(lambda enough=enough: len(shop.seen("job")) > enough, "some jobs")  # type: ignore[misc]
+        killed = done.pop(0)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        done.append(shop.consume())
+    until(lambda: len(shop.seen("record")) >= count and len(shop.seen("job")) >= count, "all records and jobs")
+    for process in done:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert shop.seen("record") == list(range(count))
+    assert sorted(shop.seen("job")) == list(range(count))
+
+
+def test_over_http_a_handler_gets_the_same(shop: Shop) -> None:
+    shop.api.append("jobs", 1000)
+    shop.api.append("numbers", 1000)
+    process = shop.consume(TOPICS_URL=shop.instance.url)
+    try:
+        until(lambda: 1000 in shop.seen("job") and 1000 in shop.seen("record"), "the job and the record")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_the_admin_shows_each_handler_with_its_lag_and_its_last_error(shop: Shop, over_http: bool) -> None:
+    settings = {"TOPICS_URL": shop.instance.url} if over_http else {}
+    wrong = "ValueError: Field 'number' expected a number but got 'no number'."
+    for topic in ("numbers", "jobs"):
+        shop.api.call("DELETE", f"/v0/topics/{topic}")
+    with shop.instance.connect() as session:
+        session.execute("DELETE FROM shop.topics_client_handlerstate")
+    shop.api.call("PUT", "/v0/topics/jobs", {"type": "queue"})
+    shop.api.append("jobs", "no number", "no number")
+    statuses, told, html = shop.page(**settings)
+    assert statuses == [403, 200]
+    assert told["jobs"] == [2, True, "", False]
+    assert told["numbers:tally"][0] is None
+    assert told["numbers:tally"][2].startswith("topic 'numbers' does not exist")
+    assert html.count("never ran") == 2
+
+    shop.api.append("numbers", "no number", 1)
+    process = shop.consume(**settings)
+    try:
+        until(lambda: shop.errors() == [wrong, wrong], "both errors")
+        _, told, html = shop.page(**settings)
+    finally:
+        process.kill()
+        process.wait()
+    waiting, *rest = told["numbers:tally"]
+    assert waiting >= 2
+    assert rest == [True, "", True]
+    assert told["jobs"][2:] == ["", True]
+    assert html.count("ago: ValueError: Field &#x27;number&#x27; expected a number") == 2
+
+
+def test_checks_name_what_is_missing(shop: Shop) -> None:
+    shop.api.call("PUT", "/v0/topics/numbers", {})
+    shop.api.call("PUT", "/v0/topics/jobs", {"type": "queue"})
+    check = "check", "--database", "default", "--fail-level", "WARNING"
+    assert shop.run(*check).returncode == 0
+    shop.api.call("DELETE", "/v0/topics/jobs")
+    done = shop.run(*check)
+    assert done.returncode == 1
+    assert "The handler of jobs cannot work: topic 'jobs' does not exist" in done.stderr
+    assert "topics_client.W001" in done.stderr
+    assert shop.run("migrate").returncode == 0
+    wrong = shop.run("check", TOPICS_URL="ftp://x")
+    assert wrong.returncode == 1
+    assert "expected http://host:4000" in wrong.stderr
+    unknown = shop.run("topics_consume", "numbers:tale")
+    assert unknown.returncode == 1
+    assert unknown.stderr == "CommandError: no handler numbers:tale: expected some of jobs, numbers:tally.\n"

@@ -1,0 +1,215 @@
+"""A worker of the Python client does each job, and gives back what it does not do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import aclosing, closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from topics_client import AsyncTopics, Job, Retry, Topics, errors
+
+from tests.clients.proxy import proxy
+from tests.instances import ROOT, Instance, until
+from tests.watch.wire import Api, new_name
+
+# Bytes after which a connection ends: more than a claim of jobs that last 10 ms each. Fewer would let no claim through.
+CUT = (15_000, 24_000)
+
+
+@pytest.fixture
+def queue(server: Instance) -> str:
+    name = new_name()
+    assert Api(server.port).call("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 0}).status == 201
+    return name
+
+
+def figures(server: Instance, queue: str) -> tuple[int, int, int]:
+    """The jobs of a queue that are ready, in flight and delayed."""
+    shown: dict[str, int] = Api(server.port).call("GET", f"/v0/topics/{queue}").body["queue"]
+    return shown["ready"], shown["in_flight"], shown["delayed"]
+
+
+def test_each_job_is_done_although_connections_are_cut(server: Instance, queue: str) -> None:
+    """The jobs of a claim whose answer was cut come back when their leases end."""
+    count = 400
+    Api(server.port).append(queue, *range(count))
+    done: list[int] = []
+    with proxy(server.port, CUT) as cutting, Topics(cutting.url) as topics:
+        worker = topics.worker(queue, concurrency=8, lease_ms=500)
+
+        @worker
+        def work(job: Job[int]) -> None:
+            done.append(job.data)
+            time.sleep(0.01)
+
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        until(lambda: figures(server, queue) == (0, 0, 0), "the acks of all jobs")
+        worker.stop()
+        thread.join()
+        assert cutting.cuts >= 1
+        assert len(cutting.requests) < count
+    assert set(done) == set(range(count))
+
+
+def test_an_async_worker_does_each_job_although_connections_are_cut(server: Instance, queue: str) -> None:
+    count = 400
+    Api(server.port).append(queue, *range(count))
+    done: list[int] = []
+
+    async def main(url: str) -> None:
+        async with AsyncTopics(url) as topics:
+            worker = topics.worker(queue, concurrency=8, lease_ms=500)
+
+            @worker
+            async def work(job: Job[int]) -> None:
+                done.append(job.data)
+                await asyncio.sleep(0.01)
+                if len(set(done)) == count:
+                    worker.stop()
+
+            await worker.run()
+
+    with proxy(server.port, CUT) as cutting:
+        asyncio.run(main(cutting.url))
+        assert cutting.cuts >= 1
+        assert len(cutting.requests) < count
+    assert set(done) == set(range(count))
+
+
+def test_a_worker_extends_its_leases_and_waits_without_further_requests(server: Instance, queue: str) -> None:
+    others: list[int] = []
+    Api(server.port).append(queue, "long")
+    with proxy(server.port) as counting, Topics(counting.url) as topics:
+        worker = topics.worker(queue, lease_ms=300)
+
+        @worker
+        def work(job: Job[str]) -> None:
+            claim = {"node": "x", "wait_ms": 1200}
+            others.append(Api(server.port).call("POST", f"/v0/topics/{queue}/claim", claim).body["count"])
+            worker.stop()
+
+        worker.run()
+        extended = [each for each in counting.requests if "/extend" in each]
+        assert len(extended) >= 3
+        assert len(counting.requests) - len(extended) <= 3  # a claim, an ack, and one claim ahead
+    assert others == [0]
+    assert figures(server, queue) == (0, 0, 0)
+
+
+def test_a_job_that_fails_comes_back_and_is_a_dead_letter_in_the_end(server: Instance) -> None:
+    queue, api = new_name(), Api(server.port)
+    config = {"type": "queue", "max_deliveries": 2, "dead_letter": f"{queue}:dead"}
+    assert api.call("PUT", f"/v0/topics/{queue}", config).status == 201
+    api.append(queue, "bad", "later")
+    seen: list[tuple[str, int]] = []
+    with Topics(server.url) as topics:
+        worker = topics.worker(queue, concurrency=2, retry_ms=0)
+
+        @worker
+        def work(job: Job[str]) -> None:
+            seen.append((job.data, job.deliveries))
+            if job.data == "bad":
+                raise ValueError("é" * 2000)
+            if job.deliveries == 1:
+                raise Retry("not yet", delay_ms=100)
+
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        letters = topics.topic(f"{queue}:dead")
+        until(lambda: len(seen) == 4, "both jobs twice")
+        (letter,) = until(lambda: try_read(letters), "the dead letter")
+        worker.stop()
+        thread.join()
+    assert sorted(seen) == [("bad", 1), ("bad", 2), ("later", 1), ("later", 2)]
+    assert (letter.data, letter.meta["$dead_letter_error"]) == ("bad", f"ValueError: {'é' * 1018}")
+
+
+def try_read(topic: Any) -> Any:
+    try:
+        return topic.read().records
+    except errors.TopicNotFound:
+        return None
+
+
+def test_a_loop_settles_each_job_when_it_asks_for_the_next(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, "good", "bad", "last")
+    with Topics(server.url) as topics:
+        worker = topics.worker(queue)
+        with closing(iter(worker)) as jobs:
+            for job in jobs:
+                if job.data == "bad":
+                    worker.fail(job, "no good", delay_ms=60_000)
+                if job.data == "last":
+                    break
+    assert figures(server, queue) == (1, 0, 1)
+
+    async def main() -> list[str]:
+        async with AsyncTopics(server.url) as topics:
+            worker = topics.worker(queue)
+            async with aclosing(aiter(worker)) as jobs:
+                async for job in jobs:
+                    worker.stop()
+                    return [job.data]
+        return []
+
+    assert asyncio.run(main()) == ["last"]
+    assert figures(server, queue) == (1, 0, 1)
+
+
+def test_data_of_another_type_stops_no_other_job(server: Instance, queue: str) -> None:
+    @dataclass
+    class Image:
+        width: int
+
+    Api(server.port).append(queue, {"width": "wide"}, {"width": 7})
+    with Topics(server.url) as topics:
+        worker = topics.topic(queue).of(Image).worker(retry_ms=60_000)
+        widths = []
+        for job in worker:
+            widths.append(job.data.width)
+            worker.stop()
+    assert widths == [7]
+    assert figures(server, queue) == (0, 0, 1)
+
+
+def test_sigterm_ends_running_jobs_and_gives_back_the_others(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, *range(8))
+    code = f"""
+import sys, time
+from topics_client import Topics
+worker = Topics().worker({queue!r}, concurrency=2)
+@worker
+def work(job):
+    print(job.data, flush=True)
+    time.sleep(1)
+worker.run()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert {process.stdout.readline(), process.stdout.readline()} == {b"0\n", b"1\n"}
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == b""
+    assert process.returncode == 0
+    assert figures(server, queue) == (6, 0, 0)
+
+
+def test_a_worker_says_what_stops_it(server: Instance) -> None:
+    with Topics(server.url) as topics:
+        worker = topics.worker(new_name())
+        with pytest.raises(RuntimeError, match="function"):
+            worker.run()
+        worker(lambda job: None)
+        with pytest.raises(errors.TopicNotFound):
+            worker.run()
+        with pytest.raises(ValueError, match="concurrency"):
+            topics.worker("thumbnails", concurrency=0)

@@ -1,0 +1,102 @@
+"""The lists of topics, routers, queues, groups, readers, webhooks and subscribers."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+from django.test import Client
+
+from base.clock import now_ms
+from console.health import signals
+from console.health.processes import living
+from console.history.samples import MINUTE_MS, sample
+from console.lists.kinds import KINDS
+from console.live import live
+from push.webhooks import webhooks
+from push.webhooks.config import PutWebhook
+from routers.routers import RouterConfig, set_paused
+from store.script import run
+from tests.admin.pages import text
+from tests.scripts import append, put_router, put_topic
+from topics.append.records import Append, NewRecord, check_rows
+from topics.config import Config
+from topics.cursors.named import move
+from wire.keys import OPEN
+
+pytestmark = pytest.mark.django_db
+
+
+def fill(name: str, count: int) -> None:
+    wanted = Append([NewRecord(msgspec.Raw(b"1")) for _ in range(count)])
+    append(name, wanted, check_rows(wanted), now_ms())
+
+
+def rows(browser: Client, address: str) -> list[list[str]]:
+    """Returns the texts of the cells."""
+    page = browser.get(address).content.decode().partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        [" ".join(text(cell).split()) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
+        for row in page.split("<tr>")[1:]
+    ]
+
+
+@pytest.fixture
+def shop() -> None:
+    """A topic that a reader and a paused router have not read, and what else can be listed."""
+    put_topic("shop.orders", Config(), now_ms())
+    put_topic("shop.jobs", Config(type="queue"), now_ms())
+    put_router("orders-audit", RouterConfig(source="shop.orders", dest="audit"), now_ms())
+    run(set_paused("orders-audit", True))
+    run(move("shop.orders", "billing", 0, None, now_ms()))
+    minute = now_ms() // MINUTE_MS * MINUTE_MS
+    sample(minute - MINUTE_MS)
+    fill("shop.orders", 120)
+    sample(minute)
+
+
+def test_a_row_says_how_an_object_does(browser: Client, shop: None) -> None:
+    *_, orders = rows(browser, "/admin/list/topics/")
+    assert orders[:3] == ["shop.orders", "behind", "2.0/s"]
+    assert (orders[4], orders[6], orders[8]) == ("120", "2", "120")
+    (router,) = rows(browser, "/admin/list/routers/")
+    assert (router[1], router[4], *router[7:]) == ("paused", "120", "shop.orders", "audit")
+    (reader,) = rows(browser, "/admin/list/readers/")
+    assert (*reader[:3], reader[4], *reader[7:]) == ("billing", "behind", "2.0/s", "120", "shop.orders", "0")
+
+
+def test_what_is_in_trouble_comes_first_with_its_problem(browser: Client, shop: None) -> None:
+    put_topic("aaa", Config(), now_ms())
+    now = now_ms() + 700_000  # so the reader has not advanced for ten minutes
+    signals.judge(living(now, 0), now)
+    said = " ".join(text(browser.get("/admin/list/readers/?state=trouble").content.decode()).split())
+    assert "Cursor billing of shop.orders has not advanced and is 120 records behind." in said
+    put_router("aaa", RouterConfig(source="aaa", dest="bbb"), now_ms())
+    assert [row[0].split()[0] for row in rows(browser, "/admin/list/routers/")] == ["orders-audit", "aaa"]
+    assert [row[0].split()[0] for row in rows(browser, "/admin/list/routers/?state=trouble")] == ["orders-audit"]
+
+
+def test_namespaces_fold_and_pages_follow_each_other(browser: Client) -> None:
+    for number in range(45):
+        for name in (f"n{number:02}x.a", f"n{number:02}x.b"):
+            run(webhooks.put(name, PutWebhook(url="https://example.com/", topics=["orders"]), OPEN, now_ms()))
+    seen, address = [], "/admin/list/webhooks/"
+    while address:
+        page = browser.get(address).content.decode()
+        seen += rows(browser, address)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        address = f"/admin/list/webhooks/{unquote(following[1]).replace('&amp;', '&')}" if following else ""
+    assert seen == [[f"n{number:02}x.", "2 webhooks"] for number in range(45)]
+    within = rows(browser, "/admin/list/webhooks/?prefix=n07x.")
+    assert [row[0] for row in within] == ["n07x.a", "n07x.b"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)
+def test_each_list_is_live_and_says_when_it_is_empty(browser: Client, kind: object) -> None:
+    path = kind.path  # type: ignore[attr-defined]
+    page = browser.get(f"/admin/list/{path}/").content.decode()
+    assert f'data-live="list-{path}/' in page
+    assert live.PARTS[f"list-{path}"].render("state=") in page
+    assert "None is so" in browser.get(f"/admin/list/{path}/?state=trouble").content.decode()

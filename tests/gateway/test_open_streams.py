@@ -1,0 +1,151 @@
+"""One rule for every open stream: when its way through the graph changes or ends, it ends so that the client connects again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.gateway.running import Running, by_topic, static
+from tests.gateway.streams import Stream
+from tests.gateway.test_failover_router import decide, failover
+from tests.gateway.test_migrate_router import migrate, migrating
+from tests.gateway.test_tunnel import echo, opened, upgrading
+from tests.http1.served import rest, some
+from tests.instances import Instance, start, until
+
+Streams = Callable[..., Stream]
+Gateways = Callable[..., Running]
+
+
+def watch(gateway: Running, topic: str, **headers: str) -> str:
+    return str(gateway.client().post("/v0/watch", {"topics": {topic: {}}}, **headers).json["stream_url"])
+
+
+def reload(gateway: Running, configuration: dict[str, Any]) -> None:
+    before = gateway.client().get("/gateway/health").json["configuration"]
+    gateway.write(configuration)
+    until(lambda: gateway.client().get("/gateway/health").json["configuration"] != before, "the reload")
+
+
+def slower(configuration: dict[str, Any]) -> dict[str, Any]:
+    """The same graph with other timeouts, so that every virtual cluster is replaced."""
+    clusters = [{**each, "timeouts": {"answerMs": 9_999}} for each in configuration["clusterDefinitions"]]
+    return {**configuration, "clusterDefinitions": clusters}
+
+
+@pytest.mark.parametrize("kind", ["watch", "events", "group"])
+def test_a_stream_of_a_replaced_virtual_cluster_ends_and_resumes(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str, kind: str
+) -> None:
+    configuration = by_topic(two_servers[1].port, two_servers[0].port)
+    gateway = gateways(configuration)
+    gateway.client().append(name, 1)
+    path = {
+        "watch": lambda: watch(gateway, name),
+        "events": lambda: f"/v0/topics/{name}/events",
+        "group": lambda: f"/v0/topics/{name}/groups/g/stream",
+    }[kind]()
+    stream = streams(gateway, path)
+    assert stream.status == 200
+    reload(gateway, slower(configuration))
+    assert stream.event("error")["code"] == "shutting_down"
+    assert streams(gateway, path, f"last-event-id: {stream.id}" if kind == "watch" else "x: y").status == 200
+
+
+def test_a_stream_follows_a_topic_that_moves_after_a_reload(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
+) -> None:
+    configuration = migrating(two_servers[0].port, two_servers[1].port, name)
+    gateway = gateways(configuration)
+    client = gateway.client()
+    client.append(name, 1)
+    path = watch(gateway, name)
+    stream = streams(gateway, path)
+    assert stream.records(1) == {name: [1]}
+    reload(gateway, slower(configuration))
+    assert stream.event("error")["code"] == "shutting_down"
+    again = streams(gateway, path, f"last-event-id: {stream.id}")
+    assert migrate(gateway, name).returncode == 0
+    client.append(name, 2)
+    assert again.records(1) == {name: [2]}
+
+
+def test_a_planned_failover_ends_the_streams_of_the_former_server(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
+) -> None:
+    first, second = two_servers
+    with start() as witness:
+        gateway = gateways(failover(first.port, second.port, witness.port))
+        until(lambda: gateway.client().append(name, 1).status in (200, 201), "the live server to be known")
+        stream = streams(gateway, watch(gateway, name))
+        assert stream.records(1) == {name: [1]}
+        decide(witness, "second")
+        assert stream.event("error")["code"] == "shutting_down"
+
+
+def test_the_streams_of_a_removed_virtual_cluster_end(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
+) -> None:
+    configuration = static(two_servers[0].port)
+    other = {"name": "other", "gateways": [{"host": "other"}], "target": {"router": "as-it-is"}}
+    gateway = gateways({**configuration, "virtualClusters": [*configuration["virtualClusters"], other]})
+    gateway.client().append(name, 1)
+    stream = streams(gateway, watch(gateway, name))
+    assert stream.records(1) == {name: [1]}
+    reload(gateway, {**configuration, "virtualClusters": [other]})
+    assert stream.event("error")["code"] == "shutting_down"
+    assert gateway.client().get("/v0/health").status == 404
+
+
+def test_a_stream_ends_when_the_key_that_opened_it_is_removed(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, tmp_path: Path, name: str
+) -> None:
+    keys = tmp_path / "keys"
+    lines = [f"{who} {hashlib.sha256(who.encode()).hexdigest()}\n" for who in ("ada", "bob")]
+    keys.write_text("".join(lines))
+    configuration = static(two_servers[0].port)
+    authenticate = {"name": "who", "type": "Authenticate", "config": {"keysFile": str(keys)}}
+    configuration["filterDefinitions"] = [authenticate]
+    configuration["virtualClusters"][0]["filters"] = ["who"]
+    gateway = gateways(configuration)
+    bob = {"authorization": "Bearer bob"}
+    gateway.client().post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, **bob)
+    found = {
+        who: streams(gateway, watch(gateway, name, authorization=f"Bearer {who}"), f"authorization: Bearer {who}")
+        for who in ("ada", "bob")
+    }
+    for stream in found.values():
+        assert stream.records(1) == {name: [1]}
+    keys.write_text(lines[1])
+    assert found["ada"].event("error")["code"] == "unauthorized"
+    gateway.client().post(f"/v0/topics/{name}", {"records": [{"data": 2}]}, **bob)
+    assert found["bob"].records(1) == {name: [2]}
+
+
+def test_a_stream_ends_when_a_table_gives_its_topic_to_another_server(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, tmp_path: Path, name: str
+) -> None:
+    table = tmp_path / "table.yaml"
+    table.write_text(yaml.safe_dump({"default": "us"}))
+    configuration = by_topic(two_servers[1].port, two_servers[0].port)
+    configuration["routerDefinitions"][0]["config"] = {"tableFile": str(table)}
+    gateway = gateways(configuration)
+    gateway.client().append(name, 1)
+    stream = streams(gateway, f"/v0/topics/{name}/events")
+    table.write_text(yaml.safe_dump({"default": "us", "topics": {name: "eu"}}))
+    assert stream.event("error")["code"] == "shutting_down"
+
+
+def test_a_websocket_of_a_replaced_virtual_cluster_ends(gateways: Gateways) -> None:
+    with upgrading(echo) as port:
+        configuration = static(port)
+        gateway = gateways(configuration)
+        with opened(gateway) as client:
+            some(client, b"\r\n\r\n")
+            reload(gateway, slower(configuration))
+            assert rest(client) == b""

@@ -1,0 +1,160 @@
+"""Webhooks against a model: random records, failures, orders and kills. Each record is delivered or becomes a dead letter, in the
+order of its line, and is sent again at most once for each kill. The endpoint is in this process. The store is real."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from base.clock import now_ms
+from base.errors import TopicNotFound
+from push.delivery.caller import Caller, CallTarget, Outcome
+from push.delivery.throttle import clock
+from push.webhooks import leases, webhooks
+from push.webhooks.config import PutWebhook
+from push.webhooks.serving import WebhookServing
+from store.loop import Loop, here
+from store.script import Statement, run
+from tests.examples import examples
+from topics.append.appending import append
+from topics.append.records import Append, NewRecord, check_rows
+from topics.read.diff import Diff, read_window
+from wire.keys import OPEN
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ATTEMPTS = 3
+ALWAYS = 10**6
+_numbers = itertools.count(1)
+RECORDS = st.lists(
+    st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([0, 0, 0, 1, 2, ALWAYS])), min_size=1, max_size=12
+)
+
+
+@dataclass
+class Endpoint:
+    """Answers each record with an error as often as the test says. `kill` is called after the call with each of these numbers."""
+
+    failures: list[int]
+    kills: list[int]
+    kill: Callable[[], object] = lambda: None
+    calls: list[list[int]] = field(default_factory=list)
+    good: list[int] = field(default_factory=list)
+
+    async def post(
+        self, to: CallTarget, headers: list[tuple[bytes, bytes]], body: bytes, seconds: float, check: Callable[[], None]
+    ) -> Outcome:
+        await asyncio.sleep(0)
+        check()
+        found = json.loads(body)
+        records = [each["data"] for each in found.get("records", [found])]
+        self.calls.append(records)
+        if len(self.calls) in self.kills:
+            self.kill()
+        if any(self.failures[each] >= sum(each in call for call in self.calls) for each in records):
+            return Outcome(500, "answered 500", 1.0)
+        self.good += records
+        return Outcome(200, None, 1.0)
+
+
+class Killable(WebhookServing):
+    async def end(self) -> None:
+        """Ends like a process that is killed: what was not settled is not."""
+        for call in list(self.calls):
+            call.cancel()
+        await asyncio.gather(*self.calls, return_exceptions=True)
+
+
+@settings(max_examples=examples(25))
+@given(
+    records=RECORDS,
+    order=st.sampled_from(["tag", "topic", "none"]),
+    batch=st.sampled_from([1, 1, 3]),
+    concurrency=st.integers(1, 4),
+    kills=st.lists(st.integers(1, 20), max_size=2, unique=True),
+)
+def test_serving(
+    records: list[tuple[str | None, int]], order: str, batch: int, concurrency: int, kills: list[int]
+) -> None:
+    if batch > 1:  # a batch fails as a whole, so one record can bury its neighbours
+        records = [(tag, min(failures, 1)) for tag, failures in records]
+    name = f"model-{next(_numbers)}"
+    config = {
+        "url": "https://example.com/",
+        "topics": [name],
+        "from": "earliest",
+        "order": order,
+        "concurrency": concurrency,
+        "retry": {"schedule_ms": [0], "max_attempts": ATTEMPTS if batch == 1 else 100},
+        **({"format": "batch", "max_batch": batch} if batch > 1 else {}),
+    }
+    rows = [NewRecord(data=msgspec.Raw(b"%d" % n), tag=tag) for n, (tag, _) in enumerate(records)]
+    wanted = Append(records=rows)
+    run(append(name, wanted, check_rows(wanted), now_ms()))
+    run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms()))
+    endpoint = Endpoint([failures for _, failures in records], kills)
+    asyncio.run(serve_until_done(name, endpoint))
+
+    dead = [n for n, (_, failures) in enumerate(records) if failures == ALWAYS]
+    assert letters(name) == dead if order == "topic" else sorted(letters(name)) == dead
+    for n, (_, failures) in enumerate(records):
+        again = sum(n in call for call in endpoint.calls)
+        if failures == ALWAYS:
+            assert ATTEMPTS <= again <= ATTEMPTS + len(kills)
+        elif batch == 1:
+            assert failures + 1 <= again <= failures + 1 + len(kills)
+        assert (endpoint.good.count(n) > 0) == (failures != ALWAYS)
+        assert endpoint.good.count(n) <= 1 + len(kills)
+    lines = {"topic": {None, "a", "b"}} if order == "topic" else {"a": {"a"}, "b": {"b"}} if order == "tag" else {}
+    for tags in lines.values():
+        first = list(dict.fromkeys(n for n in endpoint.good if records[n][0] in tags))
+        assert first == sorted(first), "records of a line arrive in their order"
+
+
+async def serve_until_done(name: str, endpoint: Endpoint) -> None:
+    store = here()
+    try:
+        while not await is_done(store, name):
+            asked = clock()
+            (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+            serving = Killable(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+            task = asyncio.create_task(serving.serve())
+            endpoint.kill = serving.stop
+            while not task.done() and not await is_done(store, name):
+                await asyncio.sleep(0.005)
+            serving.stop()
+            await task
+            await store.drive(leases.release(webhook.id, webhook.lease))
+    finally:
+        await store.close()
+
+
+async def is_done(store: Loop, name: str) -> bool:
+    def look() -> Any:
+        rows = yield Statement(
+            """
+            SELECT c.seq = h.head_seq AND NOT EXISTS (SELECT FROM push_webhookwaiting WHERE webhook_id = w.id)
+              FROM push_webhook w JOIN topics_topic t ON t.name = w.name JOIN topic_heads h ON h.topic_id = t.id
+              JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'webhook' WHERE w.name = %s
+            """,
+            (name,),
+        )
+        return rows[0][0]
+
+    return bool(await store.drive(look()))
+
+
+def letters(name: str) -> list[int]:
+    try:
+        _, window = run(read_window(f"webhooks.dead.{name}", Diff(), now_ms()))
+    except TopicNotFound:
+        return []
+    return [each["data"] for each in json.loads(f"[{window.records or ''}]")]

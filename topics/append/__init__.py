@@ -1,0 +1,1 @@
+"""Appends: plain ones, the first of a topic, those under conditions and copies, with the statements that they share."""

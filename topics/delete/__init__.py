@@ -1,0 +1,1 @@
+"""Deletes of records and of topics."""

@@ -1,0 +1,6 @@
+"""Statements on all topics together. Spark's Python workers import this file, so it imports no Django."""
+
+TOTALS = "SELECT topics, records, bytes FROM topic_totals()"
+BYTES = "SELECT bytes FROM topic_totals()"
+# The number of topics, and whether a topic has a name.
+TOPICS = "SELECT topics, EXISTS (SELECT FROM topics_topic WHERE name = %s) FROM topic_totals()"

@@ -36,7 +36,7 @@ shop-demo: $(VENV)/shop.stamp ## run a shop on 127.0.0.1:4200, whose orders and 
 
 test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=fast: a part, in minutes; TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
-	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(MARKED) $(filter-out fast,$(TESTS))
+	$(VENV)/bin/python .ci/tests.py $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(MARKED) $(filter-out fast,$(TESTS))
 # Processes with servers of their own, as many as tests/conftest.py says. Where files are named, one process is up sooner.
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 MARKED = $(if $(filter fast,$(TESTS)),-m "not deep",$(if $(CHROMIUM),-m "not kafka",-m "not browser and not kafka"))

@@ -141,8 +141,8 @@ class World:
     def check(self) -> None:
         counts = self.model.counts(self.now)
         assert run(count_jobs(look_up("q"), self.now, self.now)) == counts
-        ((_, ready, oldest_ms, in_flight, delayed, moved, *_),) = run(largest(1, self.now, at=self.now))
-        assert (ready, in_flight, moved, delayed, oldest_ms) == counts
+        (queue,) = run(largest(1, self.now, at=self.now))
+        assert (queue.ready, queue.in_flight, queue.dead_lettered, queue.delayed, queue.oldest_ready_ms) == counts
         shown = json.loads(f"[{diff('q', Diff(limit=1000), self.now).records or ''}]")
         assert {each["$seq"]: each["data"] for each in shown} == {job.seq: job.data for job in self.model.jobs.values()}
 

@@ -24,9 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, help="replays a run (default: another each time)")
-    parser.add_argument(
-        "--within", type=float, default=20, help="seconds to heal; more where the machine is busy otherwise"
-    )
+    parser.add_argument("--within", type=float, default=20, help="seconds to heal, and a slower healing is a warning")
     arguments = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     signal.signal(signal.SIGALRM, hung)
@@ -39,6 +37,8 @@ def main() -> int:
         if violations:
             run.keep_logs(logs)
     print(summary(run.evidence))
+    for each in run.evidence.slow:
+        print(f"SLOW: {each}")
     print(report(violations))
     if violations:
         print(f"BROKEN: {len(violations)} violations. SEED={seed} FAULTS={arguments.faults} replays it; logs in {logs}")

@@ -283,6 +283,7 @@ class Evidence:
     captured: CaptureEvidence = field(default_factory=CaptureEvidence)
     held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)  # healings that took too long: a warning, which breaks nothing
     through_gateway: set[str] = field(default_factory=set)  # the names of those who take that way
     leftovers: list[str] = field(default_factory=list)  # what is stored, though nothing shows it
 

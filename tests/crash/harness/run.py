@@ -30,8 +30,8 @@ from tests.crash.harness.sites import Sites
 from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
 from tests.instances import Instance, free_port, until
 
-TO_THE_HEAD = 40.0  # seconds for routers and readers, once nobody writes any more
-GIVE_UP = 60.0  # seconds after that, until nobody waits for a healing any more
+TO_THE_HEAD = 120.0  # seconds for routers and readers, once nobody writes any more
+GIVE_UP = 100.0  # seconds after that, until nobody waits for a healing any more
 Say = Callable[[str], None]
 Connection = psycopg.Connection[Any]
 
@@ -177,7 +177,9 @@ class Run:
                 continue
             took, self.healed = now() - began, True
             if took > self.within:
-                self.evidence.trouble("healing", f"after {after}: only after {took:.1f} s; until then {wrong}")
+                self.evidence.slow.append(
+                    f"after {after}, everything worked only after {took:.1f} s; until then {wrong}"
+                )
             return f"healed after {took:.1f} s"
         took = now() - began
         self.evidence.trouble("healing", f"after {after}: not within {took:.0f} s: {wrong}")

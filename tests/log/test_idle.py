@@ -30,8 +30,11 @@ from topics.upkeep import reclaim, retention, totals
 from wire.keys import OPEN
 
 MORE = 6_000  # topics beside the 3,000 of believed()
+# Without the index of unsettled heads: until a VACUUM, it has 16 to 25 pages with dead entries of the heads that settled, and a
+# sample reads it twice. A head that does not settle shows in the pages of heads.
 PAGES = """
-SELECT relname, pg_stat_get_xact_blocks_fetched(oid) FROM pg_class WHERE relnamespace = 'public'::regnamespace
+SELECT relname, pg_stat_get_xact_blocks_fetched(oid) FROM pg_class
+ WHERE relnamespace = 'public'::regnamespace AND relname <> 'topics_head_unsettled'
 """
 MAKE_MORE = """
 WITH made AS (

@@ -1,7 +1,7 @@
-"""Runs pytest with the arguments it is given (`make test`). What failed beside other tests runs once more, alone.
+"""Runs pytest with the given arguments (`make test`). A test that fails beside other tests runs once more, alone.
 
-If all of that passes then, the run has passed, and names these tests in capitals with their first errors: each of them is the
-next thing to mend. After more than MOST failures there is no second run, and none after a run that ended early.
+If all failed tests pass then, the run passes, and names them in capitals with their first errors, because each of them hides a
+race. After more than MOST failures, and after a run that ended early, there is no second run.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 MOST = 10  # failures that run again
 FAILED = 1  # pytest's exit code, if all tests ran and some failed
-SEVERAL = {"--numprocesses": 1, "--maxprocesses": 1, "--dist": 1, "--no-loadscope-reorder": 0}  # with their values
+ONCE_MORE = ("--last-failed", "--last-failed-no-failures", "none", "--numprocesses", "0", "--dist", "no")
 ENDS_EARLY = re.compile(r"-x|--exitfirst|--maxfail.*")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -32,10 +32,10 @@ def main(arguments: list[str]) -> int:
         ):
             return code
         if len(failed) > MOST:
-            print(f"{len(failed)} tests failed, and after more than {MOST} none runs again.")
+            print(f"{len(failed)} tests failed, so none runs again: at most {MOST} do.")
             return code
-        print("\nWhat failed runs once more, alone.", flush=True)
-        code, _ = run(["--last-failed", "--last-failed-no-failures", "none", *alone(arguments)], cache)
+        print("\nThe failed tests run once more, alone.", flush=True)
+        code, _ = run([*arguments, *ONCE_MORE], cache)
         if code == 0:
             print(
                 "\nPASSED ONLY THE SECOND TIME, ALONE:",
@@ -63,18 +63,6 @@ def failures(cache: Path) -> list[str]:
     """Returns the ids of the tests that failed in the last run."""
     noted = cache / "v" / "cache" / "lastfailed"
     return list(json.loads(noted.read_text())) if noted.exists() else []
-
-
-def alone(arguments: list[str]) -> list[str]:
-    """Returns the arguments without those that ask for several processes."""
-    kept, rest = [], iter(arguments)
-    for each in rest:
-        if each not in SEVERAL:
-            kept.append(each)
-        else:
-            for _ in range(SEVERAL[each]):
-                next(rest)
-    return kept
 
 
 def first_error(test: str, printed: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What failed beside other tests runs once more, alone (.ci/tests.py)."""
+"""A test that fails beside other tests runs once more, alone (.ci/tests.py)."""
 
 from __future__ import annotations
 

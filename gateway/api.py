@@ -372,7 +372,7 @@ class Router(Protocol):
     """
 
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
-        """Decides on one request. Several requests of a connection can be in flight. Their answers leave in order.
+        """Decides on one request. The next request of the connection waits for its answer, so writes keep their order.
 
         An exception becomes 502 `router_failed`. A TopicsError becomes its own answer.
         """
@@ -478,7 +478,7 @@ class RouterFactory(Protocol[C, I]):
     def initialize(self, context: RouterFactoryContext, config: C) -> I:
         """Called once per virtual cluster in each process, at the start and at a reload that changes the virtual cluster.
 
-        What it returns is given to `create_router` and, at the end, to `close`. Raises PluginConfigError.
+        `create_router` and, at the end, `close` get the returned object. Raises PluginConfigError.
         """
         ...
 

@@ -17,7 +17,7 @@ from topics.state import Number, StateKind, check_seqs
 
 
 class Site(msgspec.Struct, forbid_unknown_fields=True):
-    """What a topic knows of a site (sql/tables/mirrors_site.sql)."""
+    """The positions of a topic at a site (sql/tables/mirrors_site.sql)."""
 
     site: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$")]
     is_here: bool

@@ -29,7 +29,7 @@ WAIT_SECONDS, LOOK_SECONDS = 60.0, 0.2  # for a known partition, which another t
 
 
 class Repeat(NamedTuple):
-    """What earlier runs of a batch did: `is_done` if they finished it, and the records by topic and partition that they appended.
+    """The result of earlier runs of a batch. `is_done`: they finished it. `known`: their records by topic and partition.
 
     `note`: the writer under which the tasks of this run note that the partitions are the same.
     """

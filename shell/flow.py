@@ -138,8 +138,8 @@ class FlowEnd:
 class Flow(threading.Thread):
     """Runs until `stop`, or with `once` until the heads of both sites. `failure`: the reason for which it ended by itself.
 
-    `back`: the flow of the other direction, if there is one. What it appends at the source moves the head there. So with `once`,
-    a flow reads on until the other flow has been at its head, too.
+    `back`: the flow of the other direction, if there is one. Its appends advance the head of the source. So with `once`, a
+    flow reads on until the other flow has been at its head, too.
     """
 
     def __init__(self, topic: str, source: Address, dest: Address, config: dict[str, Any], *, once: bool) -> None:

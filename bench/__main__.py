@@ -12,6 +12,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 
+from tests.runs import begin_run
+
 
 def prepare() -> None:
     """Set up Django, because the raw limit uses the product's statements. This process stores nothing."""
@@ -158,4 +160,5 @@ So PostgreSQL has 0.2 ms of it, and a client that wants more from one connection
 
 
 if __name__ == "__main__":
+    begin_run("bench", memory=False)
     main()

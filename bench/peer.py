@@ -24,6 +24,7 @@ from bench.load import Load, Requests, require_wrk, send
 from bench.report import Row
 from bench.watch import NO_CAPS, Server, at, name, paced
 from tests import instances
+from tests.runs import begin_run
 
 ROUNDS, SECONDS = 4, 2.0
 MANY = 64  # topics for appends to many
@@ -162,4 +163,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    begin_run("bench", memory=False)
     main()

@@ -23,6 +23,7 @@ from bench.client import Client
 from bench.report import Row, line, machine, table, write
 from bench.spark_jobs import jobs
 from tests import instances
+from tests.runs import begin_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -294,4 +295,5 @@ def stream(spark: SparkSession, client: Client, instance: instances.Instance, fo
 
 
 if __name__ == "__main__":
+    begin_run("bench", memory=False)
     main()

@@ -26,7 +26,9 @@ from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import embedded
-from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, choose_ports, in_memory, newest, start
+from tests.deadlines import DEADLINE
+from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, choose_ports, newest, start
+from tests.runs import GIBIBYTE, Peak, available, begin_run
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts a background job with SIGINT ignored, and all processes of the job inherit that. But tests send SIGINT.
@@ -134,8 +136,10 @@ DEEP = (
     "fuzz",
 )
 assert all((ROOT / "tests" / name).exists() for name in DEEP)
+PROCESS_BYTES = 2.5 * GIBIBYTE  # of memory, for a process of `make test` and its servers: three had 7.4 GiB
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
 _session = contextlib.ExitStack()
+_peak = pytest.StashKey[Peak]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -149,9 +153,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # All that a process loads stays. With Python's default, collections would walk through it again and again.
     gc.set_threshold(50_000, 20, 20)
     if RUN_FOLDER not in os.environ:
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-", dir=in_memory())
-        _session.callback(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
+        folder = begin_run("tests")
+        os.environ[RUN_FOLDER] = str(folder)
+        # A short path: tests have sockets below it.
+        config.option.basetemp = config.option.basetemp or folder / "t"
     if config.getoption("numprocesses", None):
+        config.stash[_peak] = Peak()
         return
     data = tempfile.mkdtemp(prefix="servers", dir=os.environ[RUN_FOLDER])
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "HOST", "PORT"):
@@ -166,6 +173,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Each client of a test makes its own middleware, which would list all static files before its first request.
     settings.WHITENOISE_AUTOREFRESH = True
     TransactionTestCase._fixture_teardown = lambda self: empty_tables()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if _peak in config.stash:
+        terminalreporter.write_line(f"The run had {config.stash[_peak]}.")
 
 
 def keep_bytecode() -> None:
@@ -216,8 +228,15 @@ class ByGroup(LoadScopeScheduling):
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a third of the time a test waits for what it has killed, frozen or asked for."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """One more than there are cores: a third of the time a test waits for what it has killed, frozen or asked for.
+
+    Fewer if there is too little memory. Without it, the kernel would kill PostgreSQL or Spark in any test.
+    """
+    wanted = (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)) + 1
+    most = max(1, int(available() / PROCESS_BYTES))
+    if most < wanted:
+        print(f"{most} processes instead of {wanted}: each needs {PROCESS_BYTES / GIBIBYTE:.1f} GiB of memory.")
+    return min(wanted, most)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
@@ -279,7 +298,7 @@ def clone(tmp_path: Path) -> Path:
     if not (ROOT / ".git").exists():
         pytest.skip("NOT TRIED: this is no clone of a repository")
     made = tmp_path / "topics"
-    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", made], check=True, timeout=120)
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", made], check=True, timeout=2 * DEADLINE)
     (made / ".venv").mkdir()
     for name in ("bin", "lib", "pyvenv.cfg"):
         (made / ".venv" / name).symlink_to(Path(sys.prefix) / name)

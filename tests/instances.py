@@ -23,7 +23,10 @@ import psycopg
 import embedded
 from base.processes import die_with_parent
 from embedded.programs import POSTGRES_WHEELS, wheel_folders
+from tests.deadlines import DEADLINE
 from tests.preloaded import begin
+from tests.runs import processes_of
+from tests.shared_memory import free_shared_memory
 from topics_project.forks import Fork
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,12 +36,11 @@ WHOLE = {"WEB_WORKERS": "2", "TOPICS_PROCESSES": "worker,push,beat"}  # every pr
 RUN_FOLDER = "TESTS_FOLDER"  # in the environment: the folder that all processes of one test run share
 # What an instance leaves in its folder that is about that one run of it: another one begins without.
 OF_ONE_RUN = ("output", "logs", "metrics", "redis", "postgresql-port", "redis-port")
-LEAST_MEMORY = 6 * 2**30  # bytes
 PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections and to who asks for any (32768 up)
 _ports_given: set[int] = set()
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: float | None = None) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE, tick: float | None = None) -> Any:
     """The first true value of `condition`, or a failed test that says what was waited for.
 
     It looks ever more seldom, unless `tick` says after how many seconds: a look may be a request, or at a page of a browser,
@@ -85,28 +87,6 @@ def is_free(port: int) -> bool:
 def newest() -> Path:
     """The folder of the newest PostgreSQL that came as a wheel."""
     return max(folder for pattern in POSTGRES_WHEELS for folder in wheel_folders(pattern))
-
-
-def whole(path: str) -> bytes:
-    """Returns a file's content, for a third of what Path.read_bytes takes."""
-    descriptor, parts = os.open(path, os.O_RDONLY), []
-    try:
-        while part := os.read(descriptor, 65536):
-            parts.append(part)
-    finally:
-        os.close(descriptor)
-    return b"".join(parts)
-
-
-def in_memory() -> str | None:
-    """Returns a folder in memory that has room for a test run, or None for the folder of temporary files.
-
-    Each instance makes and removes some 1,700 files. ext4 searches longer for a free inode, the more were freed in the last
-    minute: half a second of a core for each instance of a test run.
-    """
-    memory = "/dev/shm"
-    room = shutil.disk_usage(memory).free if os.access(memory, os.W_OK | os.X_OK) else 0
-    return memory if room > LEAST_MEMORY else None
 
 
 @dataclass
@@ -175,7 +155,7 @@ class Instance:
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
-        code = self.process.wait(90)
+        code = self.process.wait(2 * DEADLINE)
         until(lambda: not self.pids(), "every process of the instance to end")
         return code
 
@@ -189,39 +169,13 @@ class Instance:
             self.process.wait()
 
     def end(self) -> None:
-        """Ends every process of it for good, at once.
-
-        A killed PostgreSQL leaves shared memory behind, until it starts again. The kernel has room for 4,096 pieces of it, which
-        are those of twenty test runs. So PostgreSQL gets SIGQUIT, after the processes that would start it again are gone.
-        """
-        postgres = set(self.pids("postgres"))
-        for pid in self.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT if pid in postgres else signal.SIGKILL)
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            postmaster = int((self.data / "postgresql" / "postmaster.pid").read_text().split()[0])
-            if postmaster in postgres:
-                os.kill(postmaster, signal.SIGQUIT)
-                until(lambda: postmaster not in self.pids("postgres"), "PostgreSQL to end", seconds=10)
+        """Ends every process of it for good, at once: PostgreSQL will not start again, and free its shared memory then."""
         self.kill()
+        free_shared_memory(self.data / "postgresql" / "postmaster.pid")
 
     def pids(self, name: str = "") -> list[int]:
-        """Its processes with `name` in their command line: its folder stands there, or in TOPICS_DATA, or is cwd.
-
-        Tests ask thousands of times, among hundreds of processes, so this reads no more of /proc than it has to.
-        """
-        found, folder, wanted = [], os.fsencode(self.data), os.fsencode(name)
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-            try:
-                command = whole(f"/proc/{pid}/cmdline").replace(b"\0", b" ")
-                if not command or wanted not in command or pid == os.getpid():  # a zombie has no command line
-                    continue
-                words = command + whole(f"/proc/{pid}/environ") + os.readlink(b"/proc/%d/cwd" % pid)
-            except OSError:
-                continue
-            if folder in words:
-                found.append(pid)
-        return found
+        """Its processes with `name` in their command line."""
+        return processes_of(self.data, name)
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
         """Its database, for a look behind the wire. `options`: parameters of libpq."""
@@ -230,7 +184,7 @@ class Instance:
     def get(self, path: str) -> tuple[int, str]:
         request = urllib.request.Request(self.url + path)
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -22,6 +22,7 @@ from bench.growth.calls import ROOT, Client, Operation, operations
 from bench.growth.site import Counts, Site, site
 from bench.growth.store import SMALL, Size, Store
 from tests.instances import ROOT as REPOSITORY
+from tests.runs import begin_run
 
 SHARES = (0.01, 0.1, 1.0)
 TIMES = 2  # the least counts. The first call after a step reads PostgreSQL's catalog, too
@@ -186,4 +187,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    begin_run("bench")
     main()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from tests.instances import RUN_FOLDER, copy_migrated, free_port, in_memory, newest
+from tests.instances import RUN_FOLDER, copy_migrated, free_port, newest
 
 FLUSH = "SELECT pg_stat_force_next_flush()"
 # Not those of autovacuum, of checkpoints and of the WAL.
@@ -140,7 +140,7 @@ def flush_django() -> None:
 @contextlib.contextmanager
 def site(**settings: str) -> Iterator[Site]:
     """A new site with empty tables, which is deleted at the end. Django is set up in it, so a process can have one."""
-    with tempfile.TemporaryDirectory(prefix="topics-growth-", dir=os.environ.get("GROWTH_DATA", in_memory())) as folder:
+    with tempfile.TemporaryDirectory(prefix="topics-growth-", dir=os.environ.get("GROWTH_DATA")) as folder:
         port = free_port()
         if RUN_FOLDER in os.environ:  # within a test run
             copy_migrated(Path(folder))

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.deadlines import DEADLINE
 from tests.instances import free_port, until
 
 PROPERTIES = """
@@ -51,7 +52,13 @@ class Broker:
 
     def java(self, *arguments: str) -> list[str]:
         classes = str(Path(os.environ["KAFKA_JARS"]) / "*")
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
+        quick = (
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xmx512m",
+            "-XX:-UsePerfData",
+            f"-Djava.io.tmpdir={self.folder}",
+        )
         return ["java", *quick, "-cp", classes, *arguments]
 
     def format(self) -> None:
@@ -65,7 +72,7 @@ class Broker:
         with (self.folder / "output").open("ab") as output:
             command = self.java("kafka.Kafka", "server.properties")
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=output)
-        until(lambda: self.output.count(STARTED) > said or self.ended(), "Kafka to start", seconds=120)
+        until(lambda: self.output.count(STARTED) > said or self.ended(), "Kafka to start", seconds=2 * DEADLINE)
         assert not self.ended(), self.output[-2000:]
 
     def ended(self) -> bool:

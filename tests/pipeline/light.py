@@ -51,7 +51,8 @@ stream.option("checkpointLocation", sys.argv[1] + "/checkpoint").trigger(availab
 def environment() -> dict[str, str]:
     """Returns the variables by which each Spark takes these settings, in this process and in programs that it starts."""
     folder = home()
-    java = f"{JAVA} {archive(folder)}"
+    # Java knows no TMPDIR, and keeps figures of each process in /tmp.
+    java = f"{JAVA} {archive(folder)} -XX:-UsePerfData -Djava.io.tmpdir={tempfile.gettempdir()}"
     return {
         "SPARK_HOME": str(folder),
         "SPARK_SUBMIT_OPTS": f"{java} {told()} -Dspark.executor.extraJavaOptions='{java}'",

@@ -15,6 +15,7 @@ from typing import NoReturn
 from tests.crash.harness.evidence import Delivered, Evidence, Told, now
 from tests.crash.harness.oracle import Violation, judge
 from tests.crash.harness.run import a_run
+from tests.runs import Peak, begin_run
 
 MOST_SHOWN = 20  # violations of one rule in one topic
 MOST_SILENT = 600  # seconds without a line, until the harness says where it waits, and ends
@@ -32,11 +33,14 @@ def main() -> int:
 
     logs = Path(tempfile.gettempdir()) / f"topics-crash-{seed}-logs"
     shutil.rmtree(logs, ignore_errors=True)
+    peak = Peak()
+    begin_run("crash")
     with a_run(seed, arguments.within, say, logs) as run:
         violations = judge(run.go(arguments.faults))
         if violations:
             run.keep_logs(logs)
     print(summary(run.evidence))
+    print(f"The run had {peak}.")
     for each in run.evidence.slow:
         print(f"SLOW: {each}")
     print(report(violations))

@@ -22,7 +22,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.crash.harness.clock import Clock, NoClock
-from tests.crash.harness.scene import Broken, Say, Scene, folder_of, frozen, main
+from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, main
 from tests.gateway.running import Client, Running, cluster, route
 from tests.instances import Instance, free_port, until
 
@@ -288,7 +288,7 @@ def judge(scene: Failover, switches: int) -> str:
 def run(seed: int, faults: int, say: Say) -> str:
     """Returns what was done. Raises Broken, or AssertionError if writes did not continue."""
     chance = Random(seed)
-    with folder_of("failover") as (folder, stack):
+    with folder_of_servers() as (folder, stack):
         scene = Failover(folder, chance, stack, say)
         say("three servers and two gateways run")
         say(f"restore_the_primary: {scene.restore_the_primary()}")

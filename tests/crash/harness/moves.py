@@ -24,7 +24,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.crash.harness.failover import records
-from tests.crash.harness.scene import Broken, Say, Scene, folder_of, frozen, main
+from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, main
 from tests.gateway.running import Client
 from tests.gateway.streams import Stream
 from tests.gateway.test_migrate_router import command, migrating
@@ -289,7 +289,7 @@ FAULTS = (Moves.kill_a_server, Moves.freeze_a_server, Moves.kill_a_gateway, Move
 def run(seed: int, rounds: int, say: Say) -> str:
     """Returns what was done. Raises Broken, or AssertionError if a move or its clients did not continue."""
     chance = Random(seed)
-    with folder_of("moves") as (folder, stack):
+    with folder_of_servers() as (folder, stack):
         scene = Moves(folder, chance, stack, rounds)
         say("two servers and two gateways run")
         for number in range(rounds):

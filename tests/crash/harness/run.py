@@ -277,7 +277,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
         run.members.end()
         run.sites.end()
         run.gateway.kill_all()
-        run.instance.kill()
+        run.instance.end()
         if run.scene.disk:
             run.scene.disk.remove()
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 from tests.gateway.running import Running
 from tests.instances import RUN_FOLDER, Instance, copy_migrated
+from tests.runs import begin_run
 
 ALONE = {"WEB_WORKERS": "1", "TOPICS_PROCESSES": ""}
 Say = Callable[[str], None]
@@ -62,12 +62,11 @@ def frozen(pids: Iterable[int]) -> Iterator[None]:
 
 
 @contextmanager
-def folder_of(run: str) -> Iterator[tuple[Path, ExitStack]]:
+def folder_of_servers() -> Iterator[tuple[Path, ExitStack]]:
     """A folder for the servers of a run, and the stack with which they end."""
-    with tempfile.TemporaryDirectory(prefix=f"topics-{run}-") as name, ExitStack() as stack:
-        folder = Path(name)
-        folder.chmod(0o755)  # PostgreSQL is another user
-        os.environ.setdefault(RUN_FOLDER, name)
+    folder = begin_run("crash")
+    os.environ.setdefault(RUN_FOLDER, str(folder))
+    with ExitStack() as stack:
         yield folder, stack
 
 

@@ -111,4 +111,4 @@ class Sites:
     def end(self) -> None:
         if self.mirror is not None:
             self.mirror.kill()
-        self.other.kill()
+        self.other.end()

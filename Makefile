@@ -8,7 +8,7 @@ CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium |
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run gateway-demo dashboard-demo chat-demo queue-demo read-model-demo shop-demo test postgres kafka crash crash-failover crash-moves check format docs client-js bench bench-growth bench-peer bench-spark lock
+.PHONY: help run gateway-demo dashboard-demo chat-demo queue-demo read-model-demo shop-demo test postgres kafka crash crash-failover crash-moves crash-faults check format docs client-js bench bench-growth bench-peer bench-spark lock
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,9 @@ postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on ev
 kafka: $(VENV)/dev.stamp ## run topics on a real Kafka, whose jars it gets once (needs Java 17 and Maven; KAFKA_JARS=a folder for them)
 	$(VENV)/bin/python .ci/kafka.py
 
-crash: crash-failover crash-moves ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
+crash: crash-failover crash-moves crash-faults ## all three, in some minutes
+
+crash-faults: $(VENV)/dev.stamp ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
 	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED)) $(if $(WITHIN),--within $(WITHIN))
 
 crash-failover: $(VENV)/dev.stamp ## two gateways, a spare and a witness under faults, in about a minute (SEED=… replays the order)

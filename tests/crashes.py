@@ -9,6 +9,8 @@ STEPS = (
     """
     UPDATE topics_topichead head
        SET head_seq = %(last)s, count = %(last)s - floor_seq,
+           -- A topic at rest has given back its reserved seqs. A crash cannot take back what came before that in the WAL.
+           reserved_seq = topic_reserve(head_seq, reserved_seq),
            bytes = (SELECT coalesce(sum(size), 0) FROM topics_record r WHERE r.topic_id = head.topic_id AND seq <= %(last)s)
       FROM topics_topic topic WHERE topic.id = head.topic_id AND name = %(name)s
     """,

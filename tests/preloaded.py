@@ -20,6 +20,7 @@ from pathlib import Path
 from setproctitle import setproctitle
 
 from base.processes import die_with_parent
+from tests.deadlines import DEADLINE
 from topics_project.forks import Fork
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -80,7 +81,7 @@ def run(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     folder: Path = Path(),
-    seconds: float = 120,
+    seconds: float = 2 * DEADLINE,
     stdin: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command as `begin` does, and returns its exit code and output as `subprocess.run` would.

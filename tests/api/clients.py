@@ -10,6 +10,8 @@ from typing import Any
 
 from django.test import Client
 
+from tests.deadlines import DEADLINE
+
 
 @dataclass
 class Reply:
@@ -48,7 +50,7 @@ def check_declared(method: str, path: str, reply: Reply) -> None:
 
 
 class ApiClient:
-    patience = 60.0  # seconds until a test says that no answer came
+    patience = DEADLINE  # seconds until a test says that no answer came
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         raise NotImplementedError

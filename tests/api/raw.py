@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.deadlines import DEADLINE
+
 
 @dataclass
 class Answered:
@@ -19,7 +21,7 @@ def request(method: str, path: str, *headers: str) -> bytes:
 
 
 @contextmanager
-def connection(port: int, seconds: float = 30) -> Iterator[socket.socket]:
+def connection(port: int, seconds: float = DEADLINE) -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as opened:
         yield opened
 

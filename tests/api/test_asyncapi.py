@@ -12,6 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from sockets.commands import Envelope
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 from topics_project.urls import STREAMS
 
@@ -84,7 +85,7 @@ class Stream:
 
     def __init__(self, stack: ExitStack, port: int, path: str, document: Any, channel: str) -> None:
         self.document, self.messages = document, document["channels"][channel]["messages"]
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
         self.connection.request("GET", path, headers={"accept": "text/event-stream"})
         self.answer = self.connection.getresponse()
         stack.callback(self.connection.close)
@@ -151,7 +152,7 @@ def test_a_socket_sends_what_it_says(live: ApiClient, document: Any, server: Ins
         validate(document, messages[f"command_{command['op']}"], command)
         socket.send(json.dumps(command))
         while True:
-            frame = json.loads(socket.recv(timeout=30))
+            frame = json.loads(socket.recv(timeout=DEADLINE))
             in_group = "group" in frame and f"group_{frame['op']}" in messages
             validate(document, messages[f"group_{frame['op']}" if in_group else frame["op"]], frame)
             if frame["op"] == until:

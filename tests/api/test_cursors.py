@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.clients import ApiClient
 from tests.api.test_get_topic import make_older
+from tests.deadlines import DEADLINE
 from wire.paging import next_cursor
 
 
@@ -106,7 +107,7 @@ def test_one_of_many_owners_moves_it(live: ApiClient, name: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE)
     assert sorted(statuses) == [201] + [409] * 19
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import ApiClient
+from tests.deadlines import DEADLINE
 
 
 def seqs(answer: Any) -> list[int]:
@@ -313,7 +314,7 @@ def test_a_long_poll_ends_with_the_next_append(live: ApiClient, name: str) -> No
     waiting = threading.Thread(target=lambda: answers.append(live.diff(name, from_seq=1, wait_ms=30_000).json))
     waiting.start()
     live.append(name, 2)
-    waiting.join(20)
+    waiting.join(DEADLINE)
     assert seqs(answers[0]) == [2]
 
 

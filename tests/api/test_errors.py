@@ -13,6 +13,7 @@ from django.db import connection
 
 from base import errors
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import until
 
 TABLE = {  # docs/errors.md
@@ -87,7 +88,7 @@ def test_a_fault_of_ours_tells_nothing_of_the_inside(
 def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
     server = instances(WEB_WORKERS="1", TOPICS_MAX_IN_FLIGHT_PER_KEY="1")
     HttpClient(server.port).put("/v0/topics/t")
-    kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
     last: list[Any] = []
 
     def status() -> int:
@@ -120,5 +121,5 @@ def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
         assert (last[0], last[1]["error"]["code"]) == ("1", "shutting_down")
         assert [status() for _ in range(20)] == [503] * 20  # as long as the append is under way
     kept.close()
-    server.process.wait(60)
-    lingering.join(60)
+    server.process.wait(DEADLINE)
+    lingering.join(DEADLINE)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from topics_project.urls import DESCRIBED
 
@@ -24,7 +25,7 @@ Part = Callable[[str], ModuleType]
 def part(server: Instance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Part]:
     """`part("models")` is a module of the generated package."""
     folder = tmp_path_factory.mktemp("generated")
-    with urllib.request.urlopen(f"{server.url}/v0/schema", timeout=60) as answer:
+    with urllib.request.urlopen(f"{server.url}/v0/schema", timeout=DEADLINE) as answer:
         (folder / "schema.json").write_bytes(answer.read())
     (folder / "config.yaml").write_text("post_hooks: []\n")  # nobody will read it: no formatter
     arguments = ["--path", "schema.json", "--output-path", PACKAGE, "--meta", "none", "--config", "config.yaml"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 
 PRINTED = ["1", '{"id":7} true', "topic_not_found"]
@@ -69,7 +70,7 @@ func main() {
 @pytest.fixture
 def folder(server: Instance, tmp_path: Path) -> Path:
     """A folder with the schema of a running server."""
-    with urllib.request.urlopen(f"{server.url}/v0/schema", timeout=60) as answer:
+    with urllib.request.urlopen(f"{server.url}/v0/schema", timeout=DEADLINE) as answer:
         (tmp_path / "schema.json").write_bytes(answer.read())
     return tmp_path
 
@@ -121,7 +122,7 @@ def generator() -> Path:
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}")
         try:
-            with urllib.request.urlopen(f"https://repo1.maven.org/maven2/{GENERATOR}", timeout=300) as answer:
+            with urllib.request.urlopen(f"https://repo1.maven.org/maven2/{GENERATOR}", timeout=5 * DEADLINE) as answer:
                 part.write_bytes(answer.read())
         except urllib.error.URLError as error:
             pytest.skip(f"NOT TRIED: Maven Central is not reachable: {error}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.clients import ApiClient
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 
 MIB = 1024 * 1024
@@ -117,7 +118,7 @@ def test_a_put_or_post_without_a_body_needs_no_media_type(live: ApiClient, name:
 
 def answer_of(connection: socket.socket) -> tuple[int, dict]:
     """The status and body of the one answer that comes, then the connection may end."""
-    connection.settimeout(30)
+    connection.settimeout(DEADLINE)
     received = b""
     while b"\r\n\r\n" not in received or not received.endswith(b"}"):
         part = connection.recv(65536)
@@ -165,7 +166,7 @@ def test_a_body_that_is_cut_off_appends_nothing(live: ApiClient, server: Instanc
         chunk = b"%x\r\n%b\r\n" % (len(whole), whole) if "chunked" in framing else whole
         connection.sendall(head(name, framing) + chunk)
         connection.shutdown(socket.SHUT_WR)
-        connection.settimeout(30)
+        connection.settimeout(DEADLINE)
         while connection.recv(65536):
             pass
     assert live.diff(name).json["head_seq"] == 0
@@ -189,7 +190,7 @@ def test_chunks_end_where_they_say_whatever_length_is_announced(
 def test_what_follows_a_body_is_the_next_request(live: ApiClient, server: Instance, name: str) -> None:
     one, two = b'{"records":[{"data":1}]}', b'{"records":[{"data":2},{"data":3}]}'
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.settimeout(30)
+        connection.settimeout(DEADLINE)
         connection.sendall(b"".join(head(name, f"content-length: {len(body)}") + body for body in (one, two)))
         received = b""
         while received.count(b'"head_seq"') < 2:
@@ -333,7 +334,7 @@ def test_an_upgrade_to_http_2_is_ignored(server: Instance) -> None:
 def test_a_body_is_asked_for_once_its_client_is_known(server: Instance, live: ApiClient, name: str) -> None:
     body = b'{"records":[{"data":1}]}'
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.settimeout(30)
+        connection.settimeout(DEADLINE)
         connection.sendall(head(name, f"content-length: {len(body)}", "expect: 100-continue"))
         assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(body)

@@ -7,6 +7,7 @@ import pytest
 
 from base.errors import Throttled
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from topics import limits as totals
 from topics.read.totals import BYTES
@@ -38,7 +39,7 @@ def test_too_many_requests_of_one_key_at_once(instances) -> None:
     assert lane.get("/v0/topics", authorization="Bearer b").status == 200  # another key has its own
     lane.post("/v0/topics/t", {"records": [{"data": 1}]}, authorization="Bearer b")  # what they wait for
     for thread in waiting:
-        thread.join(30)
+        thread.join(DEADLINE)
     assert [reply.status for reply in answers] == [200, 200]
     assert lane.get("/v0/topics", authorization="Bearer a").status == 200
 

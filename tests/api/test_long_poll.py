@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import HttpClient, Reply
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 
 POLLS, THREADS = 16, 2
@@ -58,7 +59,7 @@ def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Ins
         assert not any(each.done() for each in polls)
         append(2)
         for each in polls:
-            assert [record["data"] for record in each.result(20).json["records"]] == [2]
+            assert [record["data"] for record in each.result(DEADLINE).json["records"]] == [2]
 
 
 @pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
@@ -103,11 +104,11 @@ def test_a_poll_ends_with_its_time_with_an_append_and_with_its_topic(instances: 
         # The next append ends it.
         woken = threads.submit(live.get, f"{path}&wait_ms=30000")
         live.append("t", 2)
-        assert [record["data"] for record in woken.result(20).json["records"]] == [2]
+        assert [record["data"] for record in woken.result(DEADLINE).json["records"]] == [2]
         # And a topic that is deleted ends it.
         ended = threads.submit(live.get, "/v0/topics/t/records?from_seq=2&wait_ms=30000")
         live.delete("/v0/topics/t")
-        assert ended.result(20).code == "topic_not_found"
+        assert ended.result(DEADLINE).code == "topic_not_found"
 
     # Each of them counts once. A process tells what it counted within a second.
     def counted() -> dict[str, int]:

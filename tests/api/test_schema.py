@@ -20,6 +20,7 @@ from base import errors
 from routers.routers import DEFAULTS as ROUTER_DEFAULTS
 from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import STREAMS, endpoints
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.groups.member import session_of
 from tests.instances import Instance
@@ -160,7 +161,7 @@ def test_each_example_works_as_it_stands(document: Any, live: HttpClient) -> Non
         assert reply.status in (200, 201), f"{method} {path}: {reply.body!r}"
         wid = wid or reply.json.get("wid", "") if path == "/v0/watch" else wid
     for path in (f"/v0/watch/{wid}", "/v0/topics/example-orders/events"):
-        with urllib.request.urlopen(f"http://127.0.0.1:{live.port}{path}", timeout=30) as stream:
+        with urllib.request.urlopen(f"http://127.0.0.1:{live.port}{path}", timeout=DEADLINE) as stream:
             assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
             assert stream.readline()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.api import raw
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, start, until
 
 KEY = "authorization: Bearer all"
@@ -123,7 +124,7 @@ def test_a_form_of_the_admin(guarded: Instance) -> None:
     """Who is logged in may post what a form can hold."""
 
     def post(path: str, form: bytes, cookies: dict[str, str]) -> tuple[int, dict[str, str]]:
-        connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=DEADLINE)
         try:
             cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
             headers = {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}

@@ -13,6 +13,7 @@ from django.db import NotSupportedError
 from base.errors import NotReady
 from store.database import check_version, translated
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import database, migrate
 
@@ -138,7 +139,7 @@ def test_before_migrate_it_is_503_and_a_line(tmp_path: Path) -> None:
             assert until(lambda: live.append("t", 1).status == 201, "it to serve")
         finally:
             web.terminate()
-            web.wait(30)
+            web.wait(DEADLINE)
             print(log.read_text())
 
 

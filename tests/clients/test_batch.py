@@ -9,6 +9,7 @@ import pytest
 from topics_client import AsyncTopics, QueueFull, Topics, errors
 
 from tests.clients.proxy import proxy
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, free_port, until
 from tests.watch.wire import Api, new_name
 
@@ -58,7 +59,7 @@ def test_a_record_that_is_refused_stops_no_other(server: Instance) -> None:
 
 def test_a_lonely_record_is_sent_after_its_time(server: Instance) -> None:
     with Topics(server.url) as topics, topics.topic(new_name()).batch(max_ms=20) as batch:
-        assert batch.append(1).result(30) == 1
+        assert batch.append(1).result(DEADLINE) == 1
         with pytest.raises(ValueError, match="max_records"):
             topics.topic("orders").batch(max_records=10_001)
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, start, until
 from tests.watch.wire import Api
 
@@ -94,7 +95,9 @@ class Shop:
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         environment = self.environment | settings
-        return subprocess.run(self.command(*arguments), env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            self.command(*arguments), env=environment, capture_output=True, text=True, timeout=DEADLINE
+        )
 
     def shell(self, code: str, **settings: str) -> str:
         done = self.run("shell", "--command", code, **settings)
@@ -172,7 +175,7 @@ def test_rows_change_once_for_each_record_and_job_although_handlers_are_killed(s
     until(lambda: len(shop.seen("record")) >= count and len(shop.seen("job")) >= count, "all records and jobs")
     for process in done:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(DEADLINE) == 0
     assert shop.seen("record") == list(range(count))
     assert sorted(shop.seen("job")) == list(range(count))
 
@@ -184,7 +187,7 @@ def test_over_http_a_handler_gets_the_same(shop: Shop) -> None:
     try:
         until(lambda: 1000 in shop.seen("job") and 1000 in shop.seen("record"), "the job and the record")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(DEADLINE) == 0
     finally:
         process.kill()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import OURS, ROOT, Instance, free_port, is_free, until
 from tests.watch.browser import open_browser
 from tests.watch.wire import Api
@@ -72,7 +73,9 @@ def run(chat: Instance, tmp_path: Path) -> Callable[[str], str]:
             "PORT": str(free_port()),
         }
         command = [sys.executable, "-m", f"examples.{name}"]
-        done = subprocess.run(command, cwd=ROOT, env=kept | settings, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, cwd=ROOT, env=kept | settings, capture_output=True, text=True, timeout=2 * DEADLINE
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -125,7 +128,7 @@ def test_a_dashboard_sums_all_sales(chat: Instance, start: Start, ports: dict[st
         until(lambda: shown() not in (None, "", "0.00"), "a sale")
         assert dashboard.process is not None
         os.killpg(dashboard.process.pid, signal.SIGINT)
-        dashboard.process.wait(30)
+        dashboard.process.wait(DEADLINE)
         records = api.done("GET", "/v0/topics/dashboard.sales/records?limit=1000")["records"]
         total = sum(record["data"]["cents"] for record in records)
         until(lambda: shown() == f"{total / 100:.2f}", "the last sale")

@@ -16,6 +16,7 @@ import pytest
 from topics_client import AsyncTopics, RecordsLost, Topics, errors
 
 from tests.clients.proxy import proxy
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.watch.wire import Api, new_name
 
@@ -59,8 +60,8 @@ def test_members_see_each_record_once_although_connections_are_cut(server: Insta
         second = threading.Thread(target=consume, args=(cutting.url, count))
         first.start()
         second.start()
-        first.join(60)
-        second.join(60)
+        first.join(DEADLINE)
+        second.join(DEADLINE)
         assert not first.is_alive()
         assert not second.is_alive()
         assert cutting.cuts >= 1

@@ -15,6 +15,7 @@ import pytest
 from topics_client import Topics, __version__
 
 from tests.clients.proxy import proxy
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import ROOT, Instance, until
 from tests.watch.wire import Api, new_name
@@ -30,7 +31,9 @@ CLAIMS_CUT = (15_000, 24_000)  # more than a claim has: otherwise no claim would
 
 def part(url: str, name: str, *given: object) -> Any:
     command = [*NODE, str(PARTS), name, *map(str, given)]
-    done = subprocess.run(command, env=os.environ | {"TOPICS_URL": url}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, env=os.environ | {"TOPICS_URL": url}, capture_output=True, text=True, timeout=2 * DEADLINE
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -77,10 +80,12 @@ def queue(server: Instance) -> str:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder of an application that has installed the tarball."""
-    subprocess.run(["make", "-s", "client-js", f"DIST={tmp_path}"], cwd=ROOT, check=True, timeout=120)
+    subprocess.run(["make", "-s", "client-js", f"DIST={tmp_path}"], cwd=ROOT, check=True, timeout=2 * DEADLINE)
     (tarball,) = tmp_path.glob("topics-client-*.tgz")
     assert __version__ in tarball.name, "both clients have one version"
-    subprocess.run(["npm", "install", "--silent", "--offline", tarball.name], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(
+        ["npm", "install", "--silent", "--offline", tarball.name], cwd=tmp_path, check=True, timeout=2 * DEADLINE
+    )
     return tmp_path
 
 
@@ -161,7 +166,7 @@ def test_members_and_workers_of_both_languages_share_while_some_are_killed(
     worker.stop()
     topics.topic(log).append("last")  # ends the member's wait
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
     assert {*done, *workers[0].said, *workers[1].said} - {None} == set(range(2 * COUNT))
     topics.close()
@@ -198,7 +203,7 @@ def test_the_examples_run(instances: Any, installed: Path) -> None:
         (installed / "example.mjs").write_text(example)
         environment = os.environ | {"TOPICS_URL": server.url}
         done = subprocess.run(
-            [*NODE, "example.mjs"], cwd=installed, env=environment, capture_output=True, text=True, timeout=60
+            [*NODE, "example.mjs"], cwd=installed, env=environment, capture_output=True, text=True, timeout=DEADLINE
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout
@@ -219,7 +224,7 @@ def test_typescript_finds_no_fault(installed: Path) -> None:
         cwd=installed,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * DEADLINE,
     )
     if got.returncode:
         pytest.skip("NOT TRIED: the registry of npm is not reachable")
@@ -233,6 +238,6 @@ def test_typescript_finds_no_fault(installed: Path) -> None:
         cwd=installed,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * DEADLINE,
     )
     assert [line.partition("(")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == ["wrong.mts"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from topics_client import Topics
 
+from tests.deadlines import DEADLINE
 from tests.examples import THOROUGH
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
@@ -66,7 +67,7 @@ def test_each_record_is_seen_once_and_each_job_is_done(instances: Callable[..., 
         member.stop()
     api.append(log, "last")  # ends the waits of the members
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
     assert watched == appended
     assert done == set(range(ROUNDS * EACH))

@@ -20,6 +20,7 @@ from topics_client.script import Pause, built
 
 from tests.clients.proxy import proxy
 from tests.crashes import take_back
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, until
 from tests.watch.wire import Api, new_name
 
@@ -118,7 +119,7 @@ def test_producer_and_consumer_survive_kills_of_the_whole_server(instances: Call
         server.kill()
         server.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
     # After a crash of PostgreSQL, seqs are skipped.
     assert [seq for seq, _ in seen] == appended
@@ -136,7 +137,7 @@ def test_a_waiting_follower_makes_no_further_requests(server: Instance) -> None:
         thread.start()
         until(lambda: len(counting.requests) == 4, "the long poll")
         Api(server.port).append(topic, {"id": 2})
-        thread.join(30)
+        thread.join(DEADLINE)
         assert got == [2]
         assert [each.split()[0] for each in counting.requests] == ["GET", "POST", "PUT", "POST"]
 

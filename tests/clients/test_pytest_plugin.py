@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance
 from tests.watch.wire import Api
 
@@ -34,7 +35,7 @@ def run(folder: Path, tests: str = TESTS, **environment: str) -> subprocess.Comp
     plugins = ["-p", "topics_client.pytest_plugin", "-p", "no:django"]
     environment = {**kept, "PYTHONPATH": str(ROOT / "clients" / "python"), **environment}
     command = [sys.executable, "-m", "pytest", "-q", *plugins, str(folder)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=2 * DEADLINE)
 
 
 def test_it_starts_a_server_for_the_session(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import ROOT, Instance
 
@@ -19,7 +20,7 @@ def test_the_examples_run(instances: Callable[..., Instance]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
     for example in examples:
         done = subprocess.run(
-            [sys.executable, "-c", example], env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", example], env=environment, capture_output=True, text=True, timeout=DEADLINE
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout

@@ -16,6 +16,7 @@ from topics_client.webhooks import InvalidSignature, verified
 
 from push.webhooks.signing import key_of, new_secret, signature
 from tests.clients.test_javascript import part
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 from tests.watch.wire import Api, new_name
 
@@ -116,14 +117,14 @@ console.log(JSON.stringify(outcomes));
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs Node.js")
 def test_the_library_of_npm_takes_what_the_server_signed(tmp_path: Path) -> None:
     install = ["npm", "install", "--silent", "--fetch-retries=1", "--no-audit", "--no-fund", "standardwebhooks@1"]
-    if subprocess.run(install, cwd=tmp_path, capture_output=True, timeout=120, check=False).returncode:
+    if subprocess.run(install, cwd=tmp_path, capture_output=True, timeout=2 * DEADLINE, check=False).returncode:
         pytest.skip("NOT TRIED: the registry of npm is not reachable")
     (tmp_path / "verify.mjs").write_text(LIBRARY)
     given = calls(30)
     sent = [{"headers": each.headers, "body": each.body.decode()} for each in given]
     said = json.dumps({"secret": SECRET, "calls": sent})
     done = subprocess.run(
-        ["node", "verify.mjs"], cwd=tmp_path, input=said, capture_output=True, text=True, timeout=60, check=True
+        ["node", "verify.mjs"], cwd=tmp_path, input=said, capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert json.loads(done.stdout) == [json.loads(BODY) if each.is_taken else None for each in given]
 

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 
 from console.health import heartbeat
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from topics_project.settings import VERSION
 
@@ -20,7 +21,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 def test_it_works(server: Instance) -> None:
     def told() -> dict[str, object]:
         request = urllib.request.Request(f"{server.url}/", headers={"Accept": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             assert answer.headers["vary"].lower().startswith("accept")
             return dict(json.load(answer))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api
@@ -113,7 +114,7 @@ def test_a_download_takes_little_memory(
     name = f"many-{shape}"
     if api.call("GET", f"/v0/topics/{name}").status == 404:
         append(api, name, SHAPES[shape], times)
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
     peak = Peak(server)
     client.request("GET", f"/admin/download/{name}.{kind}", headers={"Cookie": cookie})
     answer, lines = client.getresponse(), 0
@@ -174,7 +175,7 @@ def test_a_download_that_fails_does_not_look_complete(instances) -> None:
     append(api, "t", SHAPES["large"], 40)
     answer = log_in(server, (server.data / "admin-password").read_text().strip())
     own = re.findall(r"sessionid=[^;,]+", answer.headers["set-cookie"])[0]
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
     client.request("GET", "/admin/download/t.ndjson", headers={"Cookie": own})
     download = client.getresponse()
     assert download.read(1000)

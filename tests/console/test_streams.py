@@ -19,6 +19,7 @@ from console.live import live
 from console.records import download
 from http1 import Request, Writer
 from tests.admin.pages import put
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance
 from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
@@ -46,7 +47,7 @@ def events(server: Instance, cookie: str) -> Iterator[Callable[[str], Iterator[t
     opened: list[http.client.HTTPConnection] = []
 
     def open_stream(path: str) -> Iterator[tuple[str, dict]]:
-        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
         opened.append(client)
         client.request("GET", path, headers={"Cookie": cookie})
         answer = client.getresponse()

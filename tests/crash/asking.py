@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tests.deadlines import DEADLINE
 from tests.instances import until
 
 Call = tuple[str, str, Any]  # method, path, body
@@ -20,7 +21,7 @@ class Answered(NamedTuple):
     json: Any
 
 
-def ask(port: int, method: str, path: str, body: Any = None, seconds: float = 30.0) -> Answered:
+def ask(port: int, method: str, path: str, body: Any = None, seconds: float = DEADLINE) -> Answered:
     """The answer on a connection of its own. Raises OSError when the server is not there, TimeoutError when it is late."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
@@ -56,7 +57,7 @@ class Load:
             else:
                 self.statuses[name, answer.status] += 1
 
-    def until_more(self, status: int, more: int, seconds: float = 60) -> None:
+    def until_more(self, status: int, more: int, seconds: float = DEADLINE) -> None:
         """Come back when each call was answered so as many times more."""
         before = {name: self.statuses[name, status] for name in self.names}
         until(

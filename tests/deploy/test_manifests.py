@@ -19,6 +19,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, until
 from topics_project import environment
 from topics_project.supervisor import PROCESSES
@@ -119,7 +120,7 @@ def test_what_compose_sets_brings_it_up_with_its_admin_and_its_key(
     # Two hosts at once: one prepares the database, the other waits, and finds it done.
     argv = [sys.executable, str(ROOT / "manage.py"), "prepare"]
     both = [subprocess.Popen(argv, env=given, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    said = [process.communicate(timeout=2 * DEADLINE)[0] for process in both]
     # The role of the service postgres is a superuser, and can revoke the analysts' locks. The role of this stand-in is not.
     assert [text.splitlines()[-1] for text in said] == ["the database is ready."] * 2
     assert all("run `manage.py prepare` once as a superuser" in text for text in said)

@@ -14,6 +14,7 @@ import yaml
 
 from shell.cli import program
 from tests.api.clients import HttpClient
+from tests.deadlines import DEADLINE
 from tests.deploy.test_manifests import COMPOSE, image, refused_of
 from tests.instances import ROOT, start, until
 
@@ -48,7 +49,7 @@ def test_the_process_mirrors_with_these_settings(tmp_path: Path) -> None:
             try:
                 until(lambda: said.read_text().count("runs, from seq") == 2 or running.poll() is not None, "the mirror")
                 running.terminate()
-                assert running.wait(60) == 0, said.read_text()
+                assert running.wait(DEADLINE) == 0, said.read_text()
             finally:
                 running.kill()
         reply = HttpClient(iad.port).get("/v0/topics/chat", authorization=f"Bearer {KEY}")

@@ -18,6 +18,7 @@ import trustme
 import urllib3
 
 from base.processes import die_with_parent
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, start, until
 
 NAME, KEY = "topics.example", "a-secret-of-16-or-more"
@@ -89,7 +90,12 @@ class Front:
     def __init__(self, port: int, folder: Path) -> None:
         self.folder = folder
         self.pool = urllib3.HTTPSConnectionPool(
-            "127.0.0.1", port, server_hostname=NAME, assert_hostname=NAME, ca_certs=str(folder / "ca.pem"), timeout=30
+            "127.0.0.1",
+            port,
+            server_hostname=NAME,
+            assert_hostname=NAME,
+            ca_certs=str(folder / "ca.pem"),
+            timeout=DEADLINE,
         )
 
     def ask(self, method: str, path: str, body: Any = None, **more: Any) -> urllib3.BaseHTTPResponse:
@@ -137,7 +143,7 @@ def front(
         front.pool.close()
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(DEADLINE)
 
 
 def test_calls_pass(front: Front) -> None:

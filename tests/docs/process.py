@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.deadlines import DEADLINE
 from tests.instances import OURS, ROOT, free_port, until
 
 
@@ -38,7 +39,7 @@ def ask(port: int, path: str, secret: str = "") -> int:
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

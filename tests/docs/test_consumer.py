@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.crashes import take_back
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
@@ -74,7 +75,7 @@ def test_it_reads_and_commits_with_a_key(instances: Callable[..., Instance], tmp
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
         request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import commands, run_commands
 from tests.docs.test_site import LINK
 from tests.instances import Instance, free_port, until
@@ -42,7 +43,7 @@ def end(instance: Instance) -> None:
     """Ctrl-C: a terminal sends it to everything that runs there."""
     assert instance.process is not None
     os.killpg(instance.process.pid, signal.SIGINT)
-    instance.process.wait(90)
+    instance.process.wait(2 * DEADLINE)
     until(lambda: not instance.pids(), "every process to end")
 
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import ROOT, Instance, until
 from tests.preloaded import begin
@@ -56,7 +57,7 @@ class Shop:
 
     def run(self, *arguments: str, lines: int | None = None, topics: str = "") -> bool:
         """Returns whether the program was killed."""
-        code = self.start(*arguments, lines=lines, topics=topics).wait(60)
+        code = self.start(*arguments, lines=lines, topics=topics).wait(DEADLINE)
         assert code in (0, -9), (self.folder / "output").read_text()
         return code != 0
 
@@ -67,7 +68,7 @@ class Shop:
             yield process
         finally:
             process.send_signal(signal.SIGKILL)
-            process.wait(60)
+            process.wait(DEADLINE)
 
     def waiting(self) -> int:
         row = self.database.execute(f"SELECT count(*) FROM {OUTBOX}").fetchone()
@@ -169,7 +170,7 @@ def test_relays_at_once_send_each_row_once_also_after_the_window(shop: Shop) -> 
             if turn % 2:
                 changes[0].send_signal(signal.SIGKILL)
         for each in changes:
-            each.wait(60)
+            each.wait(DEADLINE)
     shop.empty()
     assert shop.records() == shop.committed()
     shop.age_keys()

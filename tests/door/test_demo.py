@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.crash.harness.processes import Processes
+from tests.deadlines import DEADLINE
 from tests.docs.printed import COMMAND, script_of
 from tests.docs.shell import run
 from tests.instances import Instance, free_port, is_free, until
@@ -65,7 +66,7 @@ def test_what_it_prints_works_and_each_order_counts_once(demo: Instance, clone: 
 
     assert demo.process is not None
     os.killpg(demo.process.pid, signal.SIGINT)  # a terminal sends it to everything that runs there
-    demo.process.wait(90)
+    demo.process.wait(2 * DEADLINE)
     until(lambda: not demo.pids(), "every process to end")
 
 

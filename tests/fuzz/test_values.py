@@ -25,6 +25,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from contract.cloudevents import EVENT, EVENTS
 from shell.flow import Address, Flow, ReadAnswer
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.fuzz.values import DEEPER, KEPT, REFUSED, VALUES
 from tests.instances import ROOT, Instance, until
@@ -46,7 +47,7 @@ class Wire:
         self.port = port
 
     def call(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:
             sent = {
                 "content-type": "application/json",
@@ -84,7 +85,7 @@ class Wire:
 
     def stream(self, path: str, last_id: str | None = None) -> Iterator[dict[str, str]]:
         """The events of a stream, each as its fields."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from tests.preloaded import begin
 from topics_project.forks import Fork
@@ -36,7 +37,7 @@ class Client:
     """One kept connection."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", prefix: str = "") -> None:
-        self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
         self.host, self.prefix = host, prefix
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
@@ -118,7 +119,7 @@ class Running:
         """SIGTERM. Returns the exit code."""
         self.signal(signal.SIGTERM)
         assert self.process is not None
-        return self.process.wait(60)
+        return self.process.wait(DEADLINE)
 
     def kill(self) -> None:
         for client in self.clients:
@@ -133,7 +134,7 @@ class Running:
         return self.clients[-1]
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE)
 
 
 def cluster(name: str, *ports: int, **more: Any) -> dict[str, Any]:

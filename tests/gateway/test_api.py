@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running, by_topic, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, until
@@ -418,7 +419,7 @@ def test_sigterm_tells_streams_and_finishes_requests(gateway, name: str) -> None
         opened.settimeout(0.1)
         with pytest.raises(socket.timeout):
             opened.recv(1)
-        opened.settimeout(30)
+        opened.settimeout(DEADLINE)
         assert gateway.stop() == 0
         assert opened.recv(65536).startswith(b"HTTP/1.1 200 OK")
     assert stream.event("error")["code"] == "shutting_down"

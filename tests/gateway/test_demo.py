@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import COMMAND, script_of
 from tests.docs.shell import run
 from tests.instances import Instance, free_port, is_free, until
@@ -67,5 +68,5 @@ def test_what_it_prints_works_until_ctrl_c(demo: Demo, clone: Path) -> None:
 
     assert first.process is not None
     os.killpg(first.process.pid, signal.SIGINT)  # a terminal sends it to everything that runs there
-    first.process.wait(90)
+    first.process.wait(2 * DEADLINE)
     until(lambda: not first.pids(), "every process to end")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running, by_topic, static
 from tests.gateway.streams import Stream
 from tests.gateway.test_processes import processes
@@ -47,7 +48,7 @@ class Writer(threading.Thread):
 
     def stop(self) -> None:
         self.stopping.set()
-        self.join(60)
+        self.join(DEADLINE)
         assert not self.is_alive()
         assert self.refused == []
 
@@ -161,7 +162,7 @@ def test_a_reload_under_load_loses_no_request(two_servers, gateways, name: str, 
         got += stream.records(1)[f"{name}-stream"]
     for load in loads:
         load.stopping.set()
-        load.join(60)
+        load.join(DEADLINE)
     assert [load.lost for load in loads] == [[]] * 4
     assert got == [0, 1, 2, 3, 4], "a stream whose way changed ends, and continues on the new way"
     stream.close()

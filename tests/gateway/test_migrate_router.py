@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
 from tests.groups.member import session_of
@@ -306,7 +307,7 @@ def test_a_move_is_taken_back_until_the_topic_has_moved(
     until(lambda: len(shown(direct(new), name)) == 3, "the copy to follow")
     assert direct(new).append(name, "stranger").code == "topic_sealed"
     run.send_signal(signal.SIGINT)
-    assert run.wait(20) == 1
+    assert run.wait(DEADLINE) == 1
     back = migrate(gateway, name, "--back")
     assert (back.returncode, back.stdout) == (
         0,

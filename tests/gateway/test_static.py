@@ -15,6 +15,7 @@ import pytest
 from gateway.configuration.keys import random_seal
 from gateway.server import Gateway
 from http1 import Limits
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Running, static
 from tests.instances import free_port, until
 
@@ -353,7 +354,7 @@ def embedded(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     runnings: list[Running] = []
 
     def call(awaitable: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(awaitable, loop).result(30)
+        return asyncio.run_coroutine_threadsafe(awaitable, loop).result(DEADLINE)
 
     def begin(configuration: dict[str, Any], limits: Limits) -> Running:
         running = Running(tmp_path, configuration)

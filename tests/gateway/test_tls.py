@@ -10,6 +10,7 @@ import pytest
 import trustme
 
 from http1 import Request, Response
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Running, cluster, route
 from tests.http1.served import Served
 from tests.instances import until
@@ -79,7 +80,7 @@ def test_clients_may_speak_tls(authority, configuration, tmp_path: Path, name: s
         until(lambda: "Serving configuration" in running.output, "the gateway")
         context = ssl.create_default_context()
         authority.configure_trust(context)
-        connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=30)
+        connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=DEADLINE)
         connection.request("PUT", f"/v0/topics/{name}")
         assert connection.getresponse().status == 201
         connection.close()
@@ -93,7 +94,7 @@ def shown(port: int, authority: trustme.CA, *, name: str | None) -> bytes | None
     authority.configure_trust(context)
     context.check_hostname = False
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as plain,
         context.wrap_socket(plain, server_hostname=name) as secured,
     ):
         return secured.getpeercert(binary_form=True)

@@ -12,6 +12,7 @@ import uvloop
 from gateway.configuration.keys import random_seal
 from gateway.server import Gateway
 from http1 import Limits
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Running, static, union
 from tests.gateway.test_static import OK, head_of, raw_upstream
 from tests.http1.served import rest, some, statuses
@@ -123,7 +124,7 @@ def test_a_side_that_does_not_read_stops_the_other(gateways, slow: str) -> None:
         connection.shutdown(socket.SHUT_WR)
 
     def receive(connection: socket.socket) -> int:
-        may_read.wait(60)
+        may_read.wait(DEADLINE)
         return sum(map(len, iter(lambda: connection.recv(1 << 20), b"")))
 
     received: list[int] = []
@@ -194,7 +195,7 @@ def test_a_socket_that_nobody_uses_ends(tmp_path) -> None:
     thread.start()
 
     def call(awaitable):
-        return asyncio.run_coroutine_threadsafe(awaitable, loop).result(30)
+        return asyncio.run_coroutine_threadsafe(awaitable, loop).result(DEADLINE)
 
     with upgrading(echo) as port:
         running = Running(tmp_path, static(port))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from base.processes import die_with_parent
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.watch.wire import Api
 
@@ -65,7 +66,7 @@ class Team:
 
     def leave(self, name: str) -> None:
         self.running[name].terminate()
-        self.running[name].wait(30)
+        self.running[name].wait(DEADLINE)
         del self.running[name]
 
     def end(self) -> None:

@@ -56,7 +56,7 @@ def test_members_that_die_and_freeze_lose_no_record(team: Team) -> None:
     finally:
         stop.set()
         producer.join()
-    until(lambda: team.state()["lag"] == 0, "the group to reach the head", seconds=30)
+    until(lambda: team.state()["lag"] == 0, "the group to reach the head")
     head = api.done("GET", "/v0/topics/work")["head_seq"]
     lines = team.lines()
     assert list(broken(lines, team.state()["shares"], set(range(1, head + 1)))) == []

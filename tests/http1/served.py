@@ -12,6 +12,7 @@ import psutil
 import uvloop
 
 from http1 import Limits, Request, Response, Server
+from tests.deadlines import DEADLINE
 from tests.instances import until
 
 TEXT = [(b"content-type", b"text/plain")]
@@ -33,7 +34,7 @@ class Served:
         self.ports.append(self.call(self.server.listen(tls=tls)))
         return self.ports[-1]
 
-    def call(self, awaitable: Any, seconds: float = 30) -> Any:
+    def call(self, awaitable: Any, seconds: float = DEADLINE) -> Any:
         return asyncio.run_coroutine_threadsafe(awaitable, self.loop).result(seconds)
 
     def stop(self) -> None:
@@ -50,7 +51,7 @@ class Served:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as opened:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE) as opened:
             yield opened
 
     def exchange(self, sent: bytes, *, half_close: bool = False) -> bytes:

@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from http1 import Request, Response, Server, Shares
+from tests.deadlines import DEADLINE
 from tests.http1.served import some
 from tests.instances import until
 
@@ -41,11 +42,11 @@ def sharing(listener: socket.socket, shares: Shares, slot: int) -> Iterator[Serv
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(begin(), loop).result(30)
+    asyncio.run_coroutine_threadsafe(begin(), loop).result(DEADLINE)
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.drain(0), loop).result(30)
+        asyncio.run_coroutine_threadsafe(server.drain(0), loop).result(DEADLINE)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -53,7 +54,7 @@ def sharing(listener: socket.socket, shares: Shares, slot: int) -> Iterator[Serv
 
 def opened(stack: contextlib.ExitStack, listener: socket.socket, many: int) -> list[socket.socket]:
     address = listener.getsockname()
-    return [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(many)]
+    return [stack.enter_context(socket.create_connection(address, timeout=DEADLINE)) for _ in range(many)]
 
 
 def slots(connections: list[socket.socket]) -> Counter[bytes]:

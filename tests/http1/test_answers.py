@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from http1 import Limits, Request, Response, Server, Upgrade
+from tests.deadlines import DEADLINE
 from tests.http1.served import TEXT, Served, at_once, parts, rest, some, statuses
 from tests.instances import until
 
@@ -241,7 +242,7 @@ def drip(opened: socket.socket, piece: bytes) -> bytes:
             first = opened.recv(65536)
         except TimeoutError:
             continue
-        opened.settimeout(30)
+        opened.settimeout(DEADLINE)
         return first + rest(opened)
 
 
@@ -397,7 +398,7 @@ def test_a_socket_may_be_inherited(serve) -> None:
             await other.listen(sock=sock.dup())
 
         served.call(listen())
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as opened:
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as opened:
             opened.sendall(get("/", CLOSE))
             assert statuses(rest(opened)) == [200]
         served.call(other.drain(0))
@@ -423,4 +424,4 @@ def test_draining_ends_idle_connections_and_finishes_the_others(serve) -> None:
         got = rest(busy)
         assert statuses(got) == [200]
         assert b"connection: close" in got
-        assert drain.result(30) is True
+        assert drain.result(DEADLINE) is True

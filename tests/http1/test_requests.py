@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from http1 import Limits, Request, Response
+from tests.deadlines import DEADLINE
 from tests.http1.served import Served, at_once, echo, rest, some, statuses
 
 POST = b"POST /x HTTP/1.1\r\nhost: a\r\n"
@@ -307,6 +308,6 @@ def test_what_waits_unread_is_bounded(serve) -> None:
                 sent += opened.send(b"x" * min(65536, size - sent))
         assert sent < size
         served.loop.call_soon_threadsafe(go[0].set)
-        opened.settimeout(30)
+        opened.settimeout(DEADLINE)
         opened.sendall(b"x" * (size - sent))
         assert rest(opened).endswith(b"%d" % size)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Reply, Running
 from tests.instances import until
 from tests.kafka.broker import Broker
@@ -81,7 +82,7 @@ def test_gateways_that_get_the_same_keys_at_once_agree(
     for each in writers:
         each.start()
     for each in writers:
-        each.join(120)
+        each.join(2 * DEADLINE)
     assert all(len(each) == 1 for each in seqs.values())
     assert Counter(stored(client, name)) == Counter(range(12))
 
@@ -101,7 +102,7 @@ def test_a_gateway_that_was_frozen_writes_no_key_a_second_time(
         taken = append(client, name, "both", 1).json
         assert taken["deduped"] is False
         frozen.signal(signal.SIGCONT)
-        waiting.join(60)
+        waiting.join(DEADLINE)
         assert (answers[0].status, answers[0].json["first_seq"]) == (200, taken["first_seq"])
         assert answers[0].json["deduped"] is True
         assert append(late, name, "after", 2).json["deduped"] is False
@@ -129,7 +130,7 @@ def test_a_gateway_that_dies_leaves_a_key_whole_or_not_at_all(
     writer.start()
     until(lambda: len(acknowledged) >= 5, "appends")
     dying.kill()
-    writer.join(60)
+    writer.join(DEADLINE)
     last = len(acknowledged)
     for n in range(last + 1):
         answer = append(client, name, f"key-{n}", n, -n - 1).json

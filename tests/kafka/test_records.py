@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running
 from tests.instances import until
 from tests.kafka.broker import Broker
@@ -134,7 +135,7 @@ def test_a_long_poll_answers_when_a_record_comes(gateway: Running, client: Clien
         waiting = threading.Thread(target=lambda: found.append(read(other, name, from_seq=1, wait_ms=30_000)))
         waiting.start()
         client.append(name, 2)
-        waiting.join(30)
+        waiting.join(DEADLINE)
     assert data(found[0]) == [2]
     empty = read(client, name, from_seq=2, wait_ms=10)
     assert (empty["records"], empty["caught_up"]) == ([], True)
@@ -155,7 +156,7 @@ def test_records_of_an_append_stay_together_among_many_writers(gateway: Running,
     for each in writers:
         each.start()
     for each in writers:
-        each.join(120)
+        each.join(2 * DEADLINE)
     assert sorted(seq for each in seqs for seq in each) == list(range(1, 3001))
     assert all(each == list(range(each[0], each[0] + 50)) for each in seqs)
     found, at = [], 0

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running
 from tests.gateway.streams import Stream
 from tests.instances import until
@@ -97,11 +98,11 @@ def test_a_topic_that_is_replaced_at_once_is_told_with_all_its_records(
     stream = streams(gateway, begin(client, {name: {}}))
     assert stream.event("caught-up")["head_seq"] == 2
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.delete_topics([name])[name].result(30)
+    admin.delete_topics([name])[name].result(DEADLINE)
 
     def created() -> bool:
         try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result(DEADLINE)
         except KafkaException:  # the delete has not ended
             return False
         return True

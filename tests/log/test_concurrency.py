@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import HttpClient, Reply
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.log.writers import read_all, write_in_processes, write_in_threads
 
@@ -34,7 +35,7 @@ def together(*work: Callable[[], Any]) -> list[Any]:
     gate = threading.Barrier(len(work))
 
     def pass_gate(each: Callable[[], Any]) -> Any:
-        gate.wait(30)
+        gate.wait(DEADLINE)
         return each()
 
     with ThreadPoolExecutor(len(work)) as pool:

@@ -16,6 +16,7 @@ from store import loop
 from store.database import prepared
 from store.loop import here
 from tests import steps
+from tests.deadlines import DEADLINE
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import append, look_up, put_topic
 from topics.append.appending import append as appending
@@ -93,7 +94,7 @@ def test_two_batches_of_the_same_topics_do_not_wait_for_each_other_for_ever() ->
     def make(names: list[str]) -> None:
         sql, arguments, *_ = creating([creation(name) for name in names])
         prepared("SELECT 1", ())
-        begin.wait(60)
+        begin.wait(DEADLINE)
         made.extend(name for name, _ in prepared(sql, arguments))
         connections.close_all()
 
@@ -103,7 +104,7 @@ def test_two_batches_of_the_same_topics_do_not_wait_for_each_other_for_ever() ->
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(DEADLINE)
         assert sorted(made) == sorted(names)
         made.clear()
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection, transaction
 
 from base.errors import HeadMismatch
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_topic
@@ -199,12 +200,12 @@ def test_a_statement_that_waited_sees_what_lived_meanwhile(kind: type[Creation] 
         with transaction.atomic():
             put_topic("a", Config(), NOW)
             held.set()
-            blocker.wait(60)
+            blocker.wait(DEADLINE)
         connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(60)
+    held.wait(DEADLINE)
     creator.start()
     until(waits, "the creation waits for the name")
     write("b", *"xyz")

@@ -22,6 +22,7 @@ from store import loop
 from store.database import prepared
 from store.script import run
 from tests import reference, scripts
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, head, read, write
@@ -224,7 +225,7 @@ def test_two_processes_that_delete_in_the_same_topics_do_not_wait_for_each_other
 
     def delete(batches: list[list[Deletion]]) -> None:
         prepared("SELECT 1", ())
-        begin.wait(60)
+        begin.wait(DEADLINE)
         for batch in batches:
             with atomic():
                 for sql, arguments, *_ in Deletion.transaction(batch).statements:
@@ -240,7 +241,7 @@ def test_two_processes_that_delete_in_the_same_topics_do_not_wait_for_each_other
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE)
     assert sum(counts) == 8 * len(names)
     assert {(head(name).count, head(name).bytes, head(name).floor_seq) for name in names} == {(0, 0, 8)}
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 from tests.watch.wire import Api
 
@@ -306,5 +307,5 @@ def test_a_stream_sees_a_handover(api: ApiClient, topic: str) -> None:
     waiting = threading.Thread(target=lambda: found.append(api.diff(topic, wait_ms=30_000).json["records"]))
     waiting.start()
     hand_over(api, topic, 0, record(1))
-    waiting.join(30)
+    waiting.join(DEADLINE)
     assert [each["data"] for each in found[0]] == [1]

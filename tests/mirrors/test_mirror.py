@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.instances import Instance, start, until
 from tests.mirrors.running import Mirroring, Writer, check_site, records
@@ -363,7 +364,7 @@ def test_ctrl_c_ends_with_130(sites: dict[str, Instance], mirror: Mirror, topic:
     running = mirror("fra", "iad", topic)
     running.runs()
     running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(60) == 130
+    assert running.process.wait(DEADLINE) == 130
 
 
 def test_once_leaves_no_lag(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import django
 
+from tests.deadlines import DEADLINE
+
 if __name__ == "__main__":
     django.setup()  # the settings and the servers are in the environment
     from pipeline.jobs import latest
@@ -34,7 +36,7 @@ if __name__ == "__main__":
 
     query = copy(spark, dsn, checkpoint).trigger(processingTime="0 seconds").start()
     until(
-        lambda: query.lastProgress, "the query to write", seconds=300, tick=0.1
+        lambda: query.lastProgress, "the query to write", seconds=5 * DEADLINE, tick=0.1
     )  # all begin with a Spark that has done some work
     for work in json.loads(jobs):
         threading.Thread(target=run, args=work).start()

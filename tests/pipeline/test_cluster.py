@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.deadlines import DEADLINE
 from tests.pipeline.cluster import WORKERS, cluster
 from tests.pipeline.filling import ODD, fill, rows
 from tests.pipeline.programs import Start
@@ -16,7 +17,7 @@ def test_a_read_a_write_and_a_stream_run_on_a_cluster(
     fill("orders", ODD * 40, tag=[f"t:{n}" for n in range(440)])
     with cluster(tmp_path, small) as master:
         argv = ("-m", "tests.pipeline.spread", dsn, str(tmp_path / "checkpoint"))
-        code = start(*argv, SPARK_MASTER=master, SPARK_LOCAL_IP="127.0.0.1").wait(240)
+        code = start(*argv, SPARK_MASTER=master, SPARK_LOCAL_IP="127.0.0.1").wait(4 * DEADLINE)
     assert code == 0, (tmp_path / "output").read_text()[-4000:]
     assert len(list(tmp_path.glob("worker*/app-*/*/stderr"))) == WORKERS  # each worker had an executor
     data = "SELECT tag, data::text FROM topic_log WHERE topic = %s ORDER BY seq"

@@ -13,6 +13,7 @@ from django.conf import settings
 
 from pipeline.java import java_home
 from pipeline.session import driver
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from tests.pipeline.cluster import spark_class
 from tests.pipeline.filling import numbers, rows
@@ -72,7 +73,13 @@ def test_a_client_of_a_connect_server_reads_appends_and_runs_jobs(remote: str, d
 
     def run(*argv: str) -> str:
         done = subprocess.run(
-            [sys.executable, *argv], cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300
+            [sys.executable, *argv],
+            cwd=ROOT,
+            env=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5 * DEADLINE,
         )
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout

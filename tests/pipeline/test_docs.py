@@ -21,6 +21,7 @@ from pipeline import batch, stream
 from pipeline.java import java_home
 from pipeline.running import perform
 from pipeline.session import driver
+from tests.deadlines import DEADLINE
 from tests.docs.printed import commands, snippets, text_of
 from tests.instances import ROOT
 from tests.pipeline.filling import fill, rows
@@ -62,7 +63,7 @@ def as_stranger(code: str, folder: Path, login: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=5 * DEADLINE,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -149,7 +150,7 @@ def test_spark_submit_works_as_printed(orders: None, dsn: str, small: dict[str, 
     given["PATH"] = f"{without.parent}:{os.environ['PATH']}"
     command = command.replace("--master yarn", "--master 'local[1]'")
     done = subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300
+        ["sh", "-c", command], cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=5 * DEADLINE
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert rows("SELECT job, state, read FROM pipeline_run") == [("rollup", "done", 3)]

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.running import perform
 from tests import scripts
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import numbers, rows
@@ -176,7 +177,9 @@ def kill_midway(process: subprocess.Popen[bytes], works: list[Killed], output: P
     def is_midway() -> bool:
         return sum(work.reached() >= goal for work, goal in zip(works, goals, strict=True)) >= enough
 
-    until(lambda: process.poll() is not None or is_midway(), f"{enough} of {len(works)} to get on", seconds=300)
+    until(
+        lambda: process.poll() is not None or is_midway(), f"{enough} of {len(works)} to get on", seconds=5 * DEADLINE
+    )
     assert process.poll() is None, output.read_text()[-4000:]
     time.sleep(CHOSEN.random() * 0.5)  # anywhere in a step: which moment this meets is what chance is for
     kill(process)

@@ -20,6 +20,7 @@ from pipeline.models import Run
 from pipeline.running import perform
 from pipeline.work import Work
 from tests import scripts
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import numbers, rows
@@ -163,7 +164,7 @@ def test_where_a_run_was_killed_the_next_one_gets_in(
     name, options = job[0], at(tmp_path, job[1])
     with held_up():
         process = start("manage.py", "pipeline", name, *(f"--{key}={value}" for key, value in options.items()))
-        until(lambda: turns() > 0 or process.poll() is not None, "the process to have its turn", seconds=120)
+        until(lambda: turns() > 0 or process.poll() is not None, "the process to have its turn", seconds=2 * DEADLINE)
         assert process.poll() is None, (tmp_path / "output").read_text()[-4000:]
         with pytest.raises(Refusal, match=rf"run \d+ \({name}, since"):
             perform(name, options)

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 
 
@@ -18,7 +19,7 @@ class Page(NamedTuple):
 
 def ask(instance: Instance, method: str, path: str, body: str = "", **headers: str) -> Page:
     """One request; underscores in the names of headers stand for dashes."""
-    client = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=DEADLINE)
     try:
         client.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = client.getresponse()

@@ -17,6 +17,7 @@ import redis
 from django.conf import settings
 
 from base.processes import die_with_parent
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
 from tests.preloaded import begin
 from topics_project.forks import Fork
@@ -135,7 +136,7 @@ def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
     until(lambda: beat.pid in senders(queue), "the beat to send")
     until(lambda: beat.pid in senders(queue), "the beat to send again")
     beat.send_signal(signal.SIGTERM)
-    assert beat.wait(30) == 0
+    assert beat.wait(DEADLINE) == 0
     until(lambda: not holders(), "the turn to be free")
 
 
@@ -165,7 +166,7 @@ def test_a_clock_set_back_by_an_hour_does_not_stop_it(
         clock.write_text(seconds)
         senders(queue)
         for _ in range(2):
-            until(lambda: beat.pid in senders(queue), f"the beat to send with its clock at {seconds}", seconds=15)
+            until(lambda: beat.pid in senders(queue), f"the beat to send with its clock at {seconds}")
 
 
 def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat], queue: redis.Redis) -> None:
@@ -176,7 +177,7 @@ def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat],
     for _ in range(3):
         assert until(lambda: senders(queue), "a beat to send") == {first.pid}
     first.send_signal(signal.SIGKILL)
-    until(lambda: second.pid in senders(queue), "the second beat to take over", seconds=15)
+    until(lambda: second.pid in senders(queue), "the second beat to take over")
 
 
 def test_a_stopped_beat_loses_its_turn_and_notices(beats: Callable[..., Beat], queue: redis.Redis) -> None:
@@ -184,7 +185,7 @@ def test_a_stopped_beat_loses_its_turn_and_notices(beats: Callable[..., Beat], q
     until(lambda: senders(queue), "the first beat to send")
     first.send_signal(signal.SIGSTOP)
     second = beats()
-    until(lambda: second.pid in senders(queue), "the second beat to take over", seconds=40)
+    until(lambda: second.pid in senders(queue), "the second beat to take over")
     first.send_signal(signal.SIGCONT)
     until(lambda: len(sessions()) == 2, "the first beat to ask for a turn again")
     senders(queue)
@@ -198,6 +199,6 @@ def test_it_takes_its_turn_again_when_its_session_was_ended(beats: Callable[...,
     (before,) = holders()
     with psycopg.connect(settings.DATABASE_URL, autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(%s)", [before])
-    until(lambda: holders() not in ([], [before]), "the beat to take its turn again", seconds=15)
+    until(lambda: holders() not in ([], [before]), "the beat to take its turn again")
     senders(queue)
     until(lambda: beat.pid in senders(queue), "the beat to send again")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded.children import Child, die_with_parent
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
 
 # Deaf to everything that can be ignored, once it has said so.
@@ -35,7 +36,7 @@ def sleeper(parent: int) -> subprocess.Popen[bytes]:
 def test_a_child_whose_parent_died_while_it_started_ends() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    assert sleeper(gone.pid).wait(10) == -signal.SIGTERM
+    assert sleeper(gone.pid).wait(DEADLINE) == -signal.SIGTERM
 
 
 def test_a_child_whose_parent_lives_goes_on() -> None:
@@ -54,7 +55,7 @@ def test_a_child_that_ignores_every_signal_ends_with_its_parent(tmp_path: Path, 
         child = os.pidfd_open(int(parent.stdout.readline()))
         until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")
         parent.kill()
-        assert select.select([child], [], [], 30)[0], "the child outlived its parent"
+        assert select.select([child], [], [], DEADLINE)[0], "the child outlived its parent"
     os.close(child)
 
 
@@ -65,7 +66,7 @@ def test_a_child_on_a_leash_may_end_by_itself(tmp_path: Path) -> None:
     assert child.process is not None
     assert leash is not None
     child.process.kill()
-    assert leash.wait(30) == 0
+    assert leash.wait(DEADLINE) == 0
     child.stop()
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.preloaded import run
 from tests.push.bus import Client
@@ -137,12 +138,12 @@ def holding_back(instance: Instance) -> Iterator[str]:
     class Proxy(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.startswith("/v0/watch/"):
-                ended.wait(30)
+                ended.wait(DEADLINE)
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {"Content-Type": "application/json"}
             sent = urllib.request.Request(instance.url + self.path, body or None, headers, method=self.command)
-            with urllib.request.urlopen(sent, timeout=30) as answer:
+            with urllib.request.urlopen(sent, timeout=DEADLINE) as answer:
                 text = answer.read()
             self.send_response(answer.status)
             self.send_header("Content-Length", str(len(text)))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT
 
 SIDE_BY_SIDE = ("--numprocesses", "1", "--maxprocesses", "1", "--dist", "loadscope")
@@ -35,7 +36,7 @@ def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, str(ROOT / ".ci" / "tests.py"), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "DJANGO_"))}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=5 * DEADLINE)
 
 
 def test_a_test_that_passes_alone_is_named(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT
 
 
 def test_each_statement_stands_in_a_plan() -> None:
     argv = [sys.executable, "-m", "bench.growth.statements"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=5 * DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from store.serving import LOCK
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.preloaded import run
 
@@ -23,7 +24,7 @@ SERVED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 
 def post(instance: Instance, path: str, body: Any, method: str = "POST") -> Any:
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(instance.url + path, json.dumps(body).encode(), headers, method=method)
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=DEADLINE) as response:
         return json.load(response)
 
 

@@ -15,6 +15,7 @@ import pytest
 from django.conf import settings
 
 from base.slot import Slot
+from tests.deadlines import DEADLINE
 from topics_project import wiring
 from wire import shutdown
 
@@ -61,7 +62,7 @@ def test_a_web_process_fills_the_rest() -> None:
         "print(len(shutdown.holders.value), serving.process.holds)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert done.stdout.split() == ["3", "True"]
 
@@ -88,6 +89,8 @@ def test_the_check_refuses_other_ways(tmp_path: Path, code: str, fault: str) -> 
     (tmp_path / "watch").mkdir()
     (tmp_path / "watch/__init__.py").write_text(code)
     (tmp_path / "watch/other.py").write_text("import watch\n")
-    done = subprocess.run([sys.executable, tmp_path / ".ci/layers.py"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, tmp_path / ".ci/layers.py"], capture_output=True, text=True, timeout=DEADLINE
+    )
     assert done.returncode == 1
     assert fault in done.stdout

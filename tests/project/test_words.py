@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.deadlines import DEADLINE
+
 CHECK = Path(settings.BASE_DIR, ".ci/words.py")
 RETIRED = """\
 ## Retired words
@@ -33,7 +35,7 @@ def check(tmp_path: Path) -> Path:
 
 
 def run(check: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, check, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, check, *arguments], capture_output=True, text=True, timeout=DEADLINE)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.push.receiver import Receiver
 
@@ -40,7 +41,7 @@ def call(
     if body is not None:
         sent.setdefault("Content-Type", "application/json")
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
     try:
         connection.request(method, path, body, sent)
         answer = connection.getresponse()
@@ -101,7 +102,7 @@ def url(n: int) -> str:
     return f"https://shop.example/orders/{n}"
 
 
-def until_acknowledged(receiver: Receiver, urls: list[str], path: str = "/events", seconds: float = 60) -> None:
+def until_acknowledged(receiver: Receiver, urls: list[str], path: str = "/events", seconds: float = DEADLINE) -> None:
     """These events, each once, in this order."""
     until(lambda: len(receiver.acknowledged(path)) >= len(urls), f"{len(urls)} events at {path}", seconds)
     assert receiver.acknowledged(path) == urls

@@ -8,6 +8,7 @@ import urllib.request
 from http.cookiejar import CookieJar
 
 from tests.admin.pages import rows
+from tests.deadlines import DEADLINE
 from tests.instances import Instance
 from tests.push.bus import Client
 
@@ -22,7 +23,7 @@ class Desk:
         self.post("/admin/login/", username="admin", password=password, next="/admin/")
 
     def get(self, path: str) -> str:
-        with self.opener.open(self.instance.url + path, timeout=30) as answer:
+        with self.opener.open(self.instance.url + path, timeout=DEADLINE) as answer:
             return str(answer.read().decode())
 
     def post(self, path: str, **fields: str) -> str:
@@ -31,7 +32,7 @@ class Desk:
         assert token is not None
         body = urllib.parse.urlencode({"csrfmiddlewaretoken": token[1], **fields}).encode()
         request = urllib.request.Request(self.instance.url + path, body, {"Referer": self.instance.url + path})
-        with self.opener.open(request, timeout=30) as answer:
+        with self.opener.open(request, timeout=DEADLINE) as answer:
             return str(answer.read().decode())
 
     def subscriber(self, client: Client) -> int:

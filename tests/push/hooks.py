@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from typing import Any, NamedTuple
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.push.receiver import Batch, Receiver
 
@@ -29,7 +30,7 @@ def call(server: Instance, method: str, path: str, body: Any = None, key: str | 
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{server.url}/v0/{path}", data, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return Said(answer.status, json.load(answer))
     except urllib.error.HTTPError as error:
         with error:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.admin.pages import errors, rows, text
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.push.bus import Client, call, new_client, new_topic, until_acknowledged, url
 from tests.push.desk import Desk
@@ -154,7 +155,7 @@ def test_handing_a_topic_over(bus: Instance, desk: Desk, publisher: Client, topi
 
 def test_a_user_who_may_only_look_changes_nothing(bus: Instance, path: str) -> None:
     for page in ("redeliver/", "skip/", "drop/", "test/"):
-        with urllib.request.urlopen(bus.url + path + page, timeout=30) as answer:
+        with urllib.request.urlopen(bus.url + path + page, timeout=DEADLINE) as answer:
             assert "/admin/login/" in answer.url
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import trustme
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, free_port, until
 from tests.push.bus import ROOT, new_topic
 
@@ -30,7 +31,7 @@ class Bus:
             headers["Content-Type"] = "application/json"
             body = json.dumps(data).encode()
         request = urllib.request.Request(self.base + path, body, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             text = answer.read()
             return answer.status, json.loads(text) if text else None
 

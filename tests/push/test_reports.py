@@ -27,6 +27,7 @@ from base.clock import now_ms
 from base.refusal import Refusal
 from push.reports import exceptions, reporters
 from tests.console.test_grafana import expressions
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.push.bus import Client, until_acknowledged, url
 from tests.push.receiver import Receiver
@@ -114,7 +115,7 @@ def test_metrics_on_standard_output(bus: Instance, delivered: str) -> None:
 def datadog_agent(settings, db: None) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
         agent.bind(("127.0.0.1", 0))
-        agent.settimeout(10)
+        agent.settimeout(DEADLINE)
         settings.METRIC_COLLECTION_SERVICE = "datadog"
         settings.DATADOG_STATSD = f"127.0.0.1:{agent.getsockname()[1]}"
         settings.ROUTEMASTER_APP_NAME = "shop"
@@ -300,7 +301,7 @@ def test_faults_go_to_new_relic(ca: trustme.CA, ca_file: Path) -> None:
             "NEW_RELIC_PORT": str(collector.port),
         }
         environment = {**os.environ, **account, "NEW_RELIC_CA_BUNDLE_PATH": str(ca_file), "PYTHONPATH": str(ROOT)}
-        subprocess.run([sys.executable, "-c", FORK], env=environment, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", FORK], env=environment, check=True, timeout=DEADLINE)
     finally:
         collector.end()
     sent = {parse_qs(urlsplit(path).query)["method"][0]: unpacked(body) for path, body in collector.bodies}

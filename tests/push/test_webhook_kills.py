@@ -15,6 +15,7 @@ import pytest
 from tests.crash.harness.client import Client
 from tests.crash.harness.processes import Processes
 from tests.crash.harness.queues import read
+from tests.deadlines import DEADLINE
 from tests.instances import WHOLE, Instance, start, until
 from tests.push.hooks import Hook, call, new_name
 from tests.push.receiver import Batch, Handler, Receiver
@@ -62,7 +63,7 @@ def test_kills(settings_of_bus: dict[str, str], receiver: Receiver) -> None:
                     os.kill(process.pid, signal.SIGKILL)
         all_of_them = set(range((len(VICTIMS) + 1) * RECORDS))
         dead = {n for n in all_of_them if n % OF_A_TAG == OF_A_TAG - 1}
-        until(lambda: set(hook.data()) == all_of_them - dead, "every record", seconds=120)
+        until(lambda: set(hook.data()) == all_of_them - dead, "every record", seconds=2 * DEADLINE)
         client, letters = Client(server.port), f"webhooks.dead.{hook.name}"
         until(lambda: len(read(client, letters)) >= len(dead), "the dead letters")
         assert sorted(letter["data"] for letter in read(client, letters)) == sorted(dead), "one dead letter each"

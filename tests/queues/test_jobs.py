@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 
 
@@ -374,7 +375,7 @@ def waiters(api: ApiClient, queue: str, *nodes: str) -> list[Callable[[], list[A
         thread.start()
 
         def result() -> list[Any]:
-            thread.join(60)
+            thread.join(DEADLINE)
             return got
 
         return result

@@ -22,6 +22,7 @@ from queues.due import append_due
 from queues.schedules import Times, delete_schedule, get_schedule, next_ts, put_schedule
 from store.script import run
 from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.instances import Instance, until
 from tests.queues.test_jobs import claim
@@ -310,7 +311,7 @@ def test_a_put_beside_a_worker_gives_one_job() -> None:
         assert run(append_due(NOW)) == 1
         putting = pool.submit(put)
         until(waiting_for_head, "the PUT that waits")
-    found, is_new = putting.result(60)
+    found, is_new = putting.result(DEADLINE)
     assert (is_new, found.due_ts, found.last_seq) == (False, None, 1)
     assert run(append_due(NOW)) == 0
 

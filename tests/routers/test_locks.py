@@ -17,6 +17,7 @@ from routers import advance
 from routers.models import Router
 from tests import scripts
 from tests.api.clients import ApiClient
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
 from tests.routers.conftest import read, route
 from tests.routers.test_forward import id_of
@@ -59,7 +60,7 @@ def aside() -> Iterator[Callable[[Callable[[], Any]], Callable[[], Any]]]:
         thread.start()
 
         def result() -> Any:
-            thread.join(30)
+            thread.join(DEADLINE)
             assert outcome, "it waits for ever"
             if isinstance(outcome[0], Exception):
                 raise outcome[0]
@@ -69,7 +70,7 @@ def aside() -> Iterator[Callable[[Callable[[], Any]], Callable[[], Any]]]:
 
     yield start
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE)
 
 
 def somebody_waits() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import text_of
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
@@ -68,7 +69,7 @@ def test_bash_completes_commands_options_and_names(
         env={**program, "TOPICS_URL": server.url},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * DEADLINE,
         check=True,
     )
     registered, *found = done.stdout.splitlines()
@@ -108,7 +109,7 @@ def test_a_shell_completes_what_is_typed(
     # Without this folder fish begins to read all manual pages of the machine in the background.
     (tmp_path / ".local/share/fish/generated_completions").mkdir(parents=True)
     home = {**kept, "HOME": str(tmp_path), "TERM": "xterm", "TOPICS_URL": server.url}
-    subprocess.run(["bash", "-euc", line], env=home, check=True, timeout=60)
+    subprocess.run(["bash", "-euc", line], env=home, check=True, timeout=DEADLINE)
     if shutil.which(kind) is None:
         pytest.skip(f"NOT TRIED: there is no {kind} here (apt-get install {kind})")
     with typing(kind, home, tmp_path) as completed:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
 from tests.shell.test_following import lines, told
@@ -41,7 +42,7 @@ def test_it_loads_neither_django_nor_a_driver_of_postgresql(server: Instance) ->
         "finally: print(sorted({'django', 'psycopg', 'asyncio'} & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", program, "--url", server.url, "ls"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE)
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
@@ -160,7 +161,7 @@ def test_a_stream_goes_on_when_its_server_comes_back(
             over_http("append", "a", *writer, stdin=b"3\n")
             assert lines(tail, 2) == [b"==> a <==", b"3"]
             tail.send_signal(signal.SIGINT)
-            assert tail.wait(timeout=60) == 130
+            assert tail.wait(timeout=DEADLINE) == 130
         finally:
             tail.kill()
     assert not (tmp_path / "none").exists()
@@ -193,4 +194,4 @@ Remote(sys.argv[1], None).follow(Interrupted(printed, ()))
 def test_ctrl_c_ends_a_tail_wherever_it_is(elsewhere: Shell, server: Instance, name: str) -> None:
     elsewhere("append", name, stdin=b"1\n")
     script = [sys.executable, "-c", INTERRUPTED_IN_A_FINALIZER, server.url, name]
-    assert subprocess.run(script, cwd=ROOT, timeout=60, check=False).returncode == 130
+    assert subprocess.run(script, cwd=ROOT, timeout=DEADLINE, check=False).returncode == 130

@@ -11,6 +11,7 @@ import pytest
 
 from shell.cli import program as commands
 from shell.command import ShellCommand
+from tests.deadlines import DEADLINE
 from tests.docs.shell import free
 from tests.groups.member import session_of
 from tests.instances import ROOT, Instance
@@ -68,7 +69,7 @@ def test_every_help_has_examples_that_run(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=5 * DEADLINE,
         check=False,
     )
     assert (done.returncode, done.stderr.count("\nUsage")) == (0, 0), done.stderr
@@ -88,7 +89,7 @@ def test_every_help_has_examples_that_run(
             seen = [tail.stdout.readline() for _ in range(4)]
             assert seen == [b"==> orders <==\n", b'"seen"\n', b"==> payments <==\n", b'"seen"\n']
             tail.send_signal(signal.SIGINT)
-            assert tail.wait(60) == 130
+            assert tail.wait(DEADLINE) == 130
         finally:
             tail.kill()
 

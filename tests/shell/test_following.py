@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from base.clock import now_ms
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.scripts import delete_topic, put_topic
 from tests.shell.writing import put
@@ -52,7 +53,7 @@ def told(tail: Tail) -> str:
 
 def end(tail: Tail) -> tuple[int, bytes, bytes]:
     tail.send_signal(signal.SIGINT)
-    out, err = tail.communicate(timeout=30)
+    out, err = tail.communicate(timeout=DEADLINE)
     return tail.returncode, out, err
 
 
@@ -129,7 +130,7 @@ def test_whole_records_and_raw_lines(following: Start) -> None:
         put("a", '"x"', tag="t")
     put("a", "[1,\n\n2,\r\n3]")  # no raw line
     assert lines(whole, 2)[1].endswith(b'"data":[1,  2, 3]}')
-    _, err = raw.communicate(timeout=30)
+    _, err = raw.communicate(timeout=DEADLINE)
     assert raw.returncode == 1
     assert b"leave out --raw-lines" in err
 
@@ -144,7 +145,7 @@ def test_it_goes_on_with_the_others_when_one_is_deleted(following: Start) -> Non
     put("two", "3")
     assert lines(tail, 1) == [b"3"]
     delete_topic("two", False, now_ms())
-    out, err = tail.communicate(timeout=30)
+    out, err = tail.communicate(timeout=DEADLINE)
     assert (tail.returncode, out, err) == (1, b"", b"topics: topic 'two' does not exist\n")
 
 
@@ -176,7 +177,7 @@ def test_topics_that_are_not_there_yet_are_waited_for(following: Start) -> None:
     assert told(tail) == "topics: topic 'live' does not exist"
     delete_topic("later", False, now_ms())
     assert told(tail) == "topics: topic 'later' does not exist"
-    assert tail.wait(timeout=30) == 1
+    assert tail.wait(timeout=DEADLINE) == 1
 
 
 def test_records_lost_before_they_could_be_printed_are_told(following: Start) -> None:
@@ -196,7 +197,7 @@ def test_ctrl_c_ends_it_even_if_nobody_reads_what_it_prints(following: Start) ->
     put("a", *[f'"{"x" * 1000}"'] * 500)
     until(lambda: unread(tail) >= PIPE_BYTES, "the pipe to be full")
     tail.send_signal(signal.SIGINT)
-    assert tail.wait(timeout=30) == 130
+    assert tail.wait(timeout=DEADLINE) == 130
     assert tail.stderr is not None
     assert tail.stderr.read() == b""
 
@@ -209,7 +210,7 @@ def test_a_closed_pipe_ends_it_quietly(following: Start) -> None:
     assert tail.stderr is not None
     tail.stdout.close()
     put("a", "1")
-    assert tail.wait(timeout=30) == 141
+    assert tail.wait(timeout=DEADLINE) == 141
     assert tail.stderr.read() == b""
     tail.stdout = None
 

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 
 from tests import preloaded
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from topics.models import TopicHead
 
@@ -44,12 +45,12 @@ def test_a_terminal_gets_a_progress_bar_and_a_pipe_does_not(process: Start, tmp_
     append = process("append", "a", file, stderr=writer)
     os.close(writer)
     seen = read_all(terminal)
-    append.communicate(timeout=60)
+    append.communicate(timeout=DEADLINE)
     assert append.returncode == 0
     assert "░" in seen
     assert "% " in seen
     assert seen.rstrip().splitlines()[-1].endswith("/s")
-    out, err = process("append", "b", file).communicate(timeout=60)
+    out, err = process("append", "b", file).communicate(timeout=DEADLINE)
     assert out == b""
     assert err.count(b"\n") == 1
     assert b"\r" not in err
@@ -64,7 +65,7 @@ def test_ctrl_c_says_how_far_it_came(process: Start, tmp_path: Path) -> None:
         feed.flush()
         until(lambda: head_seq("stopped") == 20, "two batches")
         append.send_signal(signal.SIGINT)
-        _, err = append.communicate(timeout=30)
+        _, err = append.communicate(timeout=DEADLINE)
     assert append.returncode == 130
     # PostgreSQL may have stored the second batch before the command has its answer.
     assert re.search(rb"[12]0 records appended to stopped", err)

@@ -10,6 +10,7 @@ from django.db import connection
 from base.clock import now_ms
 from routers.routers import RouterConfig
 from tests.crashes import take_back
+from tests.deadlines import DEADLINE
 from tests.scripts import delete_records, delete_topic, put_router, put_topic
 from tests.shell.conftest import Shell
 from tests.shell.writing import put
@@ -154,6 +155,6 @@ def test_a_closed_pipe_ends_an_export_quietly(process: Start) -> None:
     assert export.stdout.readline()
     export.stdout.close()
     assert export.stderr is not None
-    assert export.wait(timeout=30) == 141
+    assert export.wait(timeout=DEADLINE) == 141
     assert export.stderr.read() == b""
     export.stderr.close()

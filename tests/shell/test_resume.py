@@ -11,6 +11,7 @@ from django.db import connection
 from shell.importing import Import
 from shell.lines import LineRecord
 from tests.crashes import take_back
+from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.shell.conftest import Shell
 from tests.shell.writing import put
@@ -150,14 +151,14 @@ def test_sigkill_in_the_middle_and_the_same_command_again(process: Start, tmp_pa
         feed.flush()
         until(lambda: head_seq("killed") >= 2800, "most of the batches")
         first.kill()
-        first.communicate(timeout=30)
+        first.communicate(timeout=DEADLINE)
     assert head_seq("killed") < 5000
     pipe.unlink()
     file.rename(pipe)
     second = process("append", "killed", pipe, "--batch", 100)
-    assert second.communicate(timeout=60)[1].count(b"lines appended before") == 1
+    assert second.communicate(timeout=DEADLINE)[1].count(b"lines appended before") == 1
     assert second.returncode == 0
-    out, _ = process("export", "killed").communicate(timeout=60)
+    out, _ = process("export", "killed").communicate(timeout=DEADLINE)
     assert out == numbers(1, 5000)
 
 

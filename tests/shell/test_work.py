@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
 
@@ -73,7 +74,7 @@ def test_each_job_gets_a_command_and_is_done(server: Instance, queue: str, worki
     records = [{"data": {"n": n}, "tag": f"t{n}"} for n in range(6)]
     HttpClient(server.port).post(f"/v0/topics/{queue}", {"records": records})
     done = working("--once", "--parallel", "3", queue, "--", sys.executable, "-c", SAY)
-    assert done.process.wait(60) == 0
+    assert done.process.wait(DEADLINE) == 0
     lines = sorted(done.output.read_text().splitlines())
     assert lines == [f"{n + 1} t{n} {json.dumps({'n': n})}" for n in range(6)]
     assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
@@ -84,7 +85,7 @@ def test_a_failed_job_comes_back_and_a_long_one_keeps_its_lease(server: Instance
     client.append(queue, 1)
     program = 'import os, sys, time; time.sleep(2.5); sys.exit(int(os.environ["TOPICS_JOB_DELIVERIES"]) < 2)'
     done = working("--once", "--delay-ms", "0", queue, "--", sys.executable, "-c", program)
-    assert done.process.wait(60) == 0
+    assert done.process.wait(DEADLINE) == 0
     # Two deliveries, each longer than two leases: no other claim could get the job meanwhile.
     assert done.output.read_text() == "topics: job 1 failed with exit code 1 (delivery 1)\n"
     assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
@@ -99,7 +100,7 @@ def test_a_dead_letter_says_why_its_command_failed(server: Instance, queue: str,
         'seq == "1" and print("a\\0b", "x" * 9000, "no such image\\n\\n", sep="\\n", file=sys.stderr); sys.exit(7)'
     )
     done = working("--once", "--delay-ms", "0", queue, "--", sys.executable, "-c", program)
-    assert done.process.wait(60) == 0
+    assert done.process.wait(DEADLINE) == 0
     assert done.says("no such image")
     assert client.post(f"/v0/topics/{queue}/claim", {"node": "w"}).json["count"] == 0
     letters = client.diff(f"{queue}-dead").json["records"]
@@ -113,7 +114,7 @@ def test_an_ended_worker_gives_its_job_back(server: Instance, queue: str, workin
     running = working(queue, "--", "sleep", "600")
     until(lambda: counts(server, queue)["in_flight"] == 1, "the job to run")
     running.process.send_signal(number)
-    assert running.process.wait(60) == code
+    assert running.process.wait(DEADLINE) == code
     assert counts(server, queue)["ready"] == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.watch.wire import PATIENCE
+from tests.deadlines import DEADLINE
 
 Frame = dict[str, Any]
 
@@ -26,7 +26,7 @@ class Socket:
         self.opening = connect(
             f"ws://127.0.0.1:{port}/v0/ws{query}",
             proxy=None,
-            open_timeout=PATIENCE,
+            open_timeout=DEADLINE,
             max_size=None,
             **{"additional_headers": headers, "compression": None, **options},
         )
@@ -44,7 +44,7 @@ class Socket:
         return number
 
     def receive(self) -> Frame:
-        return json.loads(self.connection.recv(PATIENCE))
+        return json.loads(self.connection.recv(DEADLINE))
 
     def until(self, wanted: Callable[[Frame], bool]) -> Frame:
         """The first frame that is `wanted`. Keeps the others in `frames`."""

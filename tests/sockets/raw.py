@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
-from tests.watch.wire import PATIENCE
+from tests.deadlines import DEADLINE
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MASK = b"\x37\xfa\x21\x3d"
@@ -54,7 +54,7 @@ class RawSocket:
     """An open socket."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.sendall(HANDSHAKE.encode())
         self.file = self.socket.makefile("rb")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, is_free, until
 
 BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*", "12.2.*", "12.3.*", "12.5.*"]  # their messages are binary
@@ -55,7 +56,7 @@ def test_the_suite_finds_no_fault(echo: str, tmp_path: Path) -> None:
     }
     (tmp_path / "fuzzingclient.json").write_text(json.dumps(asked))
     command = ["wstest", "-m", "fuzzingclient", "-s", str(tmp_path / "fuzzingclient.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30 * DEADLINE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "reports" / "index.json").read_text())["topics"]
     assert len(found) > 0

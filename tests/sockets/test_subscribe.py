@@ -14,6 +14,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.api import raw
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.sockets.client import Frame, Socket
@@ -181,7 +182,7 @@ socket.onmessage = (event) => { console.log(event.data); socket.close(); };
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not here")
 def test_nodes_own_client_publishes(server: Instance, topic: str) -> None:
     command = ["node", "--experimental-websocket", "-e", NODE, f"ws://127.0.0.1:{server.port}/v0/ws", topic]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     frame: Frame = json.loads(done.stdout)
     assert (frame["op"], frame["last_seq"]) == ("ack", 1), done.stderr
 
@@ -194,7 +195,9 @@ def printed(language: str, server: Instance) -> str:
 
 def test_the_printed_python_shows_its_record(api: Api, server: Instance) -> None:
     api.call("PUT", "/v0/topics/orders", {})
-    done = subprocess.run([sys.executable, "-c", printed("python", server)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", printed("python", server)], capture_output=True, text=True, timeout=DEADLINE
+    )
     assert done.stdout.split()[-1] == "record", done.stderr
     assert done.stdout.split()[0] == "subscribed"
 
@@ -204,7 +207,7 @@ def test_the_printed_javascript_shows_its_record(api: Api, server: Instance) -> 
     api.call("PUT", "/v0/topics/orders", {})
     code = printed("js", server) + "\nsetTimeout(() => process.exit(), 3000);"
     command = ["node", "--experimental-websocket", "-e", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     frames = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert {"subscribed", "ack", "record"} <= {frame["op"] for frame in frames}, done.stdout + done.stderr
 
@@ -240,7 +243,7 @@ def test_a_client_that_answers_no_ping_is_disconnected(instances: Callable[..., 
     with raw.connection(instance.port) as silent:
         upgrade = ("upgrade: websocket", "connection: Upgrade", "sec-websocket-version: 13")
         silent.sendall(raw.request("GET", "/v0/ws", *upgrade, "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="))
-        silent.settimeout(30)
+        silent.settimeout(DEADLINE)
         got = b""
         while part := silent.recv(65536):  # until the server ends the connection
             got += part

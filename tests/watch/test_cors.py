@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, start, until
 from tests.watch.blank import blank_pages
 from tests.watch.browser import open_browser
@@ -34,7 +35,7 @@ def instance(page: int) -> Iterator[Instance]:
 
 def ask(instance: Instance, method: str, path: str, **headers: str) -> http.client.HTTPResponse:
     """The head of an answer; of a stream, what has come."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", instance.port, timeout=30)) as client:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", instance.port, timeout=DEADLINE)) as client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         client.request(method, path, headers={"Content-Type": "application/json", **named})
         return client.getresponse()

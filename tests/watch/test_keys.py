@@ -6,6 +6,7 @@ from http.client import HTTPConnection
 import pytest
 
 from base.clock import now_ms
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, Stream, new_name
 from wire import client
@@ -265,7 +266,7 @@ def test_streams_of_a_process_that_died_ahead_of_time_count_no_longer(instances)
 @pytest.mark.parametrize("path", ["topics/x/events", "topics/x/work", "topics/x/groups/g/stream", "watch/w", "ws"])
 def test_the_paths_of_streams_allow_get_alone(server: Instance, path: str) -> None:
     for method, status in (("OPTIONS", 204), ("HEAD", 405), ("POST", 405)):
-        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
         with closing(connection):
             connection.request(method, f"/v0/{path}")
             answer = connection.getresponse()

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from base.clock import now_ms
 from base.neighbours import Neighbours
+from tests.deadlines import DEADLINE
 from tests.scripts import append, look_up, put_topic
 from topics import wake
 from topics.append.records import Append, NewRecord, check_rows
@@ -113,14 +114,14 @@ def test_redis_gets_few_messages_while_only_neighbours_listen(monkeypatch: pytes
             assert not is_needed(), "nobody listens"
             with client.pubsub() as neighbour, client.pubsub() as elsewhere:
                 neighbour.subscribe(wake.CHANNEL)
-                neighbour.get_message(timeout=30)
+                neighbour.get_message(timeout=DEADLINE)
                 assert not is_needed()
                 elsewhere.subscribe(wake.CHANNEL)
-                elsewhere.get_message(timeout=30)
+                elsewhere.get_message(timeout=DEADLINE)
                 assert is_needed()
                 two.receiver.listen(False)
                 elsewhere.unsubscribe(wake.CHANNEL)
-                elsewhere.get_message(timeout=30)
+                elsewhere.get_message(timeout=DEADLINE)
                 assert is_needed(), "a neighbour that does not listen to us hears of it from Redis"
         finally:
             two.close()

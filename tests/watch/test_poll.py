@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 
+from tests.deadlines import DEADLINE
 from tests.watch.wire import Api
 
 
@@ -14,7 +15,7 @@ def test_it_is_woken(api: Api, name: str) -> None:
         poll = threading.Thread(target=lambda: got.append(api.done("POST", f"/v0/topics/{name}/diff", asked)))  # noqa: B023
         poll.start()
         api.append(name, seq)
-        poll.join(20)
+        poll.join(DEADLINE)
         assert [record["$seq"] for record in got[0]["records"]] == [seq]
 
 
@@ -39,5 +40,5 @@ def test_a_deleted_topic_ends_it(api: Api, name: str) -> None:
     poll = threading.Thread(target=lambda: got.append(api.call("POST", f"/v0/topics/{name}/diff", asked)))
     poll.start()
     api.done("DELETE", f"/v0/topics/{name}")
-    poll.join(20)
+    poll.join(DEADLINE)
     assert got[0].status == 404

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.api import raw
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, start, until
 from tests.watch.wire import Api, Event, Refused, Stream, names, new_name, seqs
 from wire.shutdown import PATIENCE_SECONDS
@@ -362,9 +363,9 @@ def test_shutdown_is_told(instances) -> None:
         assert (error.name, error.data["code"], error.id) == ("error", "shutting_down", None)
         assert not stream.broken
         stream.close()
-    waiting.join(20)
+    waiting.join(DEADLINE)
     assert poll == [200]
-    assert instance.process.wait(60) == 0
+    assert instance.process.wait(DEADLINE) == 0
     until(lambda: not instance.pids(), "every process to end")
     instance.start()
     api.append(one, 2)
@@ -379,7 +380,7 @@ def test_no_new_work_while_it_ends(instances) -> None:
     instance: Instance = instances(WEB_WORKERS="1")
     api, name = Api(instance.port), new_name()
     head = api.append(name, *["x" * 10_000] * 5000)
-    kept = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
+    kept = http.client.HTTPConnection("127.0.0.1", api.port, timeout=DEADLINE)
     with api.stream(api.watch({name: {}})) as lazy, contextlib.closing(kept):
         lazy.read(100)
         kept.request("GET", f"/v0/topics/{name}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-PATIENCE = 30.0  # seconds until a test says that something did not come
+from tests.deadlines import DEADLINE
 
 
 def new_name(prefix: str = "w") -> str:
@@ -50,7 +50,7 @@ class Api:
 
     port: int
     key: str | None = None
-    patience: float = PATIENCE
+    patience: float = DEADLINE
     host: str = ""  # the address that calls come from: any of 127.0.0.0/8
     name: str = "127.0.0.1"  # of the server
 
@@ -108,7 +108,7 @@ class Stream:
     port: int
     url: str
     sent: dict[str, str]
-    patience: float = PATIENCE
+    patience: float = DEADLINE
     host: str = ""
     name: str = "127.0.0.1"
     room: int | None = None
@@ -178,7 +178,7 @@ class Stream:
             fields.get("event", ["message"])[-1], fields.get("id", [None])[-1], parsed("\n".join(fields["data"]))
         )
 
-    def events(self, seconds: float = PATIENCE) -> Iterator[Event]:
+    def events(self, seconds: float = DEADLINE) -> Iterator[Event]:
         """Events until the stream ends; fails when none comes for too long."""
         deadline = time.monotonic() + seconds
         while not self.ended:
@@ -191,7 +191,7 @@ class Stream:
                 yield event
                 deadline = time.monotonic() + seconds
 
-    def until(self, done: Callable[[Event], bool], seconds: float = PATIENCE) -> list[Event]:
+    def until(self, done: Callable[[Event], bool], seconds: float = DEADLINE) -> list[Event]:
         """Events up to and with the first that is `done`."""
         got: list[Event] = []
         for event in self.events(seconds):

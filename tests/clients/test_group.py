@@ -18,6 +18,7 @@ from topics_client import AsyncTopics, RecordsLost, Topics, errors
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
+from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
 KEYS = 20
@@ -107,7 +108,7 @@ for record in Topics().topic({topic!r}).group("billing", partitions=1):
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
     for expected, ends_itself in (([1, 2, 3], False), ([4, 5], True)):
-        with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
+        with child_process([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert [int(process.stdout.readline()) for _ in expected] == expected
             if not ends_itself:

@@ -18,6 +18,7 @@ from topics_client import AsyncTopics, Job, Retry, Topics, errors
 
 from tests.clients.proxy import proxy
 from tests.instances import ROOT, Instance, until
+from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
 # Bytes after which a connection ends: more than a claim of jobs that last 10 ms each. Fewer would let no claim through.
@@ -184,17 +185,17 @@ def test_data_of_another_type_stops_no_other_job(server: Instance, queue: str) -
 def test_sigterm_ends_running_jobs_and_gives_back_the_others(server: Instance, queue: str) -> None:
     Api(server.port).append(queue, *range(8))
     code = f"""
-import sys, time
+import os, time
 from topics_client import Topics
 worker = Topics().worker({queue!r}, concurrency=2)
 @worker
 def work(job):
-    print(job.data, flush=True)
+    os.write(1, b"%d\\n" % job.data)  # print writes the end of the line apart, and two threads write here
     time.sleep(1)
 worker.run()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
+    with child_process([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert {process.stdout.readline(), process.stdout.readline()} == {b"0\n", b"1\n"}
         process.send_signal(signal.SIGTERM)

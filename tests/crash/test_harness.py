@@ -16,6 +16,7 @@ from tests.crash.harness.disk import Disk, NoDisk
 from tests.crash.harness.faults import FAULTS
 from tests.crash.harness.plan import APART, plan
 from tests.crash.harness.topology import Written, written
+from tests.processes import child_process
 
 
 def test_a_seed_replays_its_plan() -> None:
@@ -58,7 +59,7 @@ def test_the_clock_steps_under_a_running_process(tmp_path: Path) -> None:
         pytest.skip(str(error))
     argv = [sys.executable, "-c", ASK_THE_TIME]
     env = {**os.environ, **clock.environment}
-    with subprocess.Popen(argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with child_process(argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
 

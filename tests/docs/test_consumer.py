@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -20,6 +19,7 @@ from tests.crashes import take_back
 from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
+from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
 KILLS, BATCH = 6, 40
@@ -44,7 +44,7 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
 
     def run_until(done: Callable[[], bool]) -> None:
         """Two at once, as when one that was taken for dead is not: they share the cursor."""
-        start = partial(subprocess.Popen, [sys.executable, str(program)], env=environment, cwd=tmp_path)
+        start = partial(child_process, [sys.executable, str(program)], env=environment, cwd=tmp_path)
         with start() as one, start() as other:
             until(lambda: done() or one.poll() or other.poll(), "the consumers to bill")
             assert (one.poll(), other.poll()) == (None, None)
@@ -90,7 +90,7 @@ def test_it_reads_and_commits_with_a_key(instances: Callable[..., Instance], tmp
 
     assert call("POST", "/v0/topics/orders", writer, {"records": [{"data": {"id": 7}}]}) == 201
     environment = {**os.environ, "TOPICS": server.url, "TOPICS_KEY": consumer}
-    with subprocess.Popen([sys.executable, "consumer.py"], env=environment, cwd=tmp_path) as program:
+    with child_process([sys.executable, "consumer.py"], env=environment, cwd=tmp_path) as program:
         until(lambda: program.poll() is not None or billed(), "the consumer to bill")
         program.kill()
     assert billed() == [(1, 7)]

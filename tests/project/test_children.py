@@ -12,6 +12,7 @@ import pytest
 from embedded.children import Child, die_with_parent
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
+from tests.processes import child_process
 
 # Deaf to everything that can be ignored, once it has said so.
 DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; done"]
@@ -50,7 +51,7 @@ def test_a_child_whose_parent_lives_goes_on() -> None:
 @pytest.mark.parametrize("options", ["", ON_A_LEASH])
 def test_a_child_that_ignores_every_signal_ends_with_its_parent(tmp_path: Path, options: str) -> None:
     argv = [sys.executable, "-c", PARENT.format(options=options), str(tmp_path / "log"), *DEAF]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+    with child_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         assert parent.stdout is not None
         child = os.pidfd_open(int(parent.stdout.readline()))
         until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")

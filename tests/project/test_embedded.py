@@ -18,6 +18,7 @@ import embedded
 from base.locks import is_locked
 from embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 from tests.instances import ROOT, until
+from tests.processes import child_process
 
 HOLD = """
 import sys
@@ -81,7 +82,7 @@ def guards(data: Path) -> list[int]:
 def another_user(data: Path) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that uses the servers until its standard input ends."""
     argv = [sys.executable, "-c", HOLD, str(data)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as user:
+    with child_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as user:
         assert user.stdout is not None
         user.stdout.readline()
         yield user

@@ -19,6 +19,7 @@ from tests import scripts
 from tests.api.clients import ApiClient
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
+from tests.processes import child_process
 from tests.routers.conftest import read, route
 from tests.routers.test_forward import id_of
 from tests.scripts import delete_topic
@@ -193,7 +194,7 @@ def test_a_worker_that_is_killed_in_the_middle_moved_nothing(views: ApiClient, n
     url += f" host={database['HOST']} port={database['PORT']}"
     argv = [sys.executable, "-c", HOLD, str(id_of(source))]
     environment = {**os.environ, "DATABASE_URL": url}
-    with subprocess.Popen(
+    with child_process(
         argv, env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as worker:
         assert worker.stdout is not None

@@ -19,6 +19,7 @@ import pytest
 
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, is_free, until
+from tests.processes import child_process
 
 BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*", "12.2.*", "12.3.*", "12.5.*"]  # their messages are binary
 # NON-STRICT and INFORMATIONAL name a choice that RFC 6455 leaves. UNIMPLEMENTED: compression is off.
@@ -37,7 +38,7 @@ def echo(server: Instance, request: pytest.FixtureRequest) -> Iterator[str]:
     }
     urls = {"DATABASE_URL": stores.database_url, "REDIS_URL": stores.redis_url}
     environment = {**server.environment, **urls, **own}
-    with subprocess.Popen([sys.executable, "-m", "tests.sockets.echo"], env=environment, cwd=ROOT) as process:
+    with child_process([sys.executable, "-m", "tests.sockets.echo"], env=environment, cwd=ROOT) as process:
         until(lambda: not is_free(port) or process.poll() is not None, "the echo")
         assert process.poll() is None
         yield f"ws://127.0.0.1:{port}/v0/ws"

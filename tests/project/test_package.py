@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -42,6 +43,18 @@ def test_what_the_wheel_says_of_itself(wheel: zipfile.ZipFile) -> None:
         "[console_scripts]", "topics", "=", "topics_project.__main__:main",
     ]  # fmt: skip
     assert "MIT License" in wheel.read(f"{info}/licenses/LICENSE").decode()
+
+
+def test_a_type_checker_of_a_plugin_finds_the_types(wheel: zipfile.ZipFile) -> None:
+    """`gateway.api` and the packages that its types come from say that they have types."""
+    read = ast.walk(ast.parse((ROOT / "gateway" / "api.py").read_text()))
+    modules = {each.module for each in read if isinstance(each, ast.ImportFrom) and each.module}
+    packages = {"gateway", *(module.partition(".")[0] for module in modules)}
+    ours = {
+        name.partition("/")[0] for name in wheel.namelist() if name.count("/") == 1 and name.endswith("__init__.py")
+    }
+    marked = {name.partition("/")[0] for name in wheel.namelist() if name.endswith("/py.typed")}
+    assert {"base", "contract", "http1", "wire"} <= packages & ours <= marked
 
 
 def test_what_is_installed_finds_its_own_files(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

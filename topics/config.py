@@ -282,23 +282,27 @@ def creating(batch: Sequence[Creation]) -> Statement:
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
     """Creates a topic with these columns, and waits for the disk. Returns False if another call created the topic first.
 
-    `noted`: whether the audit log gets an entry. Raises Throttled or InvalidRequest.
+    `noted`: whether the audit log gets an entry. Raises Throttled, InvalidRequest or DeadLetterCycle.
     """
-    yield from check_new(name, fields)
-    made = yield Creation(name, fields, now, noted=noted)
-    if made is not None:
-        keep(new_topic(made, name, fields, now))
-    return made is not None
+    if fields.get("dead_letter") is not None:
+        topic = yield from atomically(insert_topic(name, fields, now, noted=noted), name)
+    else:
+        yield from check_new(name, fields)
+        made = yield Creation(name, fields, now, noted=noted)
+        topic = None if made is None else new_topic(made, name, fields, now)
+    if topic is not None:
+        keep(topic)
+    return topic is not None
 
 
-def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTopic | None]:
-    """Creates a topic in the caller's transaction, without an entry in the audit log.
+def insert_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool = False) -> Script[CachedTopic | None]:
+    """Creates a topic in the caller's transaction. `noted`: whether the audit log gets an entry.
 
     Returns the topic, or None if another call created the topic first. The topic is not cached, because the caller can
-    still roll back. Raises Throttled or InvalidRequest.
+    still roll back. Raises Throttled, InvalidRequest or DeadLetterCycle.
     """
     yield from check_new(name, fields)
-    made = yield creating([Creation(name, fields, now, noted=False)])
+    made = yield creating([Creation(name, fields, now, noted=noted)])
     return new_topic(made[0][1], name, fields, now) if made else None
 
 
@@ -340,6 +344,7 @@ def check_queue_fields(name: str, type: str, fields: dict[str, Any]) -> None:
             raise InvalidRequest("dead_letter is the queue itself: name another topic", field="dead_letter")
 
 
+LOCK_DEAD_LETTERS = "SELECT pg_advisory_xact_lock(7005)"
 # The way of a queue's dead letters, by the unique index on names. UNION ends at a cycle that an older version let in.
 DEAD_LETTERS = """
 WITH RECURSIVE way (hop, name) AS (
@@ -355,9 +360,10 @@ SELECT name FROM way ORDER BY hop
 def check_dead_letters(name: str, fields: dict[str, Any]) -> Script[None]:
     """Raises DeadLetterCycle if dead letters of the queue would come back to it, because no job would ever end there.
 
-    Two calls at the same time can each set half of a cycle. Jobs then go round until one of both is changed.
+    Locks the dead letters of all queues until the end of the transaction, because two calls could each set half of a cycle.
     """
     if fields.get("dead_letter") is not None:
+        yield Statement(LOCK_DEAD_LETTERS)
         way = [hop for (hop,) in (yield Statement(DEAD_LETTERS, {"name": name, "dead_letter": fields["dead_letter"]}))]
         if name in way:
             raise DeadLetterCycle([name, *way[: way.index(name) + 1]])

@@ -1,15 +1,18 @@
 """PUT /v0/topics/:topic."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 
-from tests.api.clients import ApiClient
-from tests.instances import until
+from tests.api.clients import ApiClient, HttpClient
+from tests.deadlines import DEADLINE
+from tests.instances import Instance, until
 from topics import limits
-from topics.config import Config, WholeConfig
+from topics.config import LOCK_DEAD_LETTERS, Config, WholeConfig
 from topics.models import Topic
 
 DEFAULTS = {
@@ -152,6 +155,27 @@ def test_dead_letters_never_come_back_to_their_queue(api: ApiClient, name: str) 
     refused = api.put(f"/v0/topics/{c}", {"dead_letter": b})
     assert (refused.code, refused.detail) == ("dead_letter_cycle", {"cycle": [c, b, c]})
     assert api.get(f"/v0/topics/{c}").json["config"]["dead_letter"] == f"{name}-end"
+
+
+def test_two_calls_at_once_make_no_cycle(server: Instance, name: str) -> None:
+    """Both wait for the lock, one after they are created, and one before."""
+    a, b = f"{name}-a", f"{name}-b"
+    HttpClient(server.port).put(f"/v0/topics/{a}", {"type": "queue"})
+    with ThreadPoolExecutor() as threads, server.connect() as database, database.transaction():
+        database.execute(LOCK_DEAD_LETTERS)
+        puts = [
+            threads.submit(HttpClient(server.port).put, f"/v0/topics/{queue}", {"type": "queue", "dead_letter": dead})
+            for queue, dead in ((a, b), (b, a))
+        ]
+        until(lambda: waiting(database) == 2, "both to wait")
+    assert sorted(each.result(DEADLINE).status for each in puts) in ([200, 409], [201, 409])
+
+
+def waiting(database: psycopg.Connection[Any]) -> int:
+    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7005 AND NOT granted"
+    row = database.execute(held).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_the_type_stays(api: ApiClient, name: str) -> None:

@@ -23,6 +23,7 @@ from topics.append.statements import MOST_RECORDS
 from topics.cache import CachedTopic, forget_known
 from topics.config import create_topic
 from topics.heads import LOCK_FREE_VERSIONS, LOCK_VERSIONS
+from topics.hooks import hooks
 
 HELD = "another transaction holds the topic: the relay tries again"
 
@@ -171,6 +172,7 @@ def step_of(topic: CachedTopic, run: list[Row], now: int) -> Write:
         return Lose(topic, run[0].lost, now)
     records = [row.record() for row in run]
     rows = columns(records, None)
+    hooks.value.check_records(topic.name, rows.data)
     keyed = any(row.key is not None for row in run)
     if not keyed and not topic.judges:
         return Write(topic, rows, now)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from push.bus.names import MOST_LETTERS
+
 
 class BusClient(models.Model):
     """A client that may publish and subscribe. The token is the client's identity.
@@ -29,7 +31,7 @@ class BusClient(models.Model):
 class BusTopic(models.Model):
     """A topic and its publisher. The events are in the topic `bus:NAME`."""
 
-    name = models.CharField(primary_key=True, max_length=32, db_collation="C")
+    name = models.CharField(primary_key=True, max_length=MOST_LETTERS, db_collation="C")
     # Null: the topic has only subscribers yet. The first client that publishes becomes the publisher.
     publisher = models.ForeignKey(BusClient, models.PROTECT, related_name="topics", null=True)
     created_ts = models.BigIntegerField()

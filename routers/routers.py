@@ -25,6 +25,7 @@ from topics.cache import absent, forget
 from topics.config import defaults, insert_topic
 from topics.cursors import owned as owned_cursors
 from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTER_FACTS
+from topics.hooks import hooks
 from topics.read.diff import Match, Seq, check_match
 from wire import limits
 from wire.keys import OPEN, Key
@@ -175,6 +176,7 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     fields = config.fields(Router.State.RUNNING)
     ((routers,),) = yield Statement(COUNT)
     limits.check("routers", settings.TOPICS_MAX_ROUTERS, routers, limits.LATER)
+    hooks.value.check_dest(config.dest)
     source_id = yield from locked_topic(config.source, True, now)
     dest_id = yield from locked_topic(config.dest, config.create_dest, now, is_dest=True)
     yield from check_fan_in(source_id, dest_id, config.dest, fields.get("allow_fan_in", False))

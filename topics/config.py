@@ -342,6 +342,7 @@ def check_queue_fields(name: str, type: str, fields: dict[str, Any]) -> None:
         check_topic_name(dead_letter, "dead_letter")
         if dead_letter == name:
             raise InvalidRequest("dead_letter is the queue itself: name another topic", field="dead_letter")
+        hooks.value.check_dest(dead_letter)
 
 
 LOCK_DEAD_LETTERS = "SELECT pg_advisory_xact_lock(7005)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
+
+from msgspec import Raw
 
 from base.slot import Slot
 from store.script import Script
@@ -29,6 +31,11 @@ class Hooks(NamedTuple):
     # Called before a topic's config is saved (name, `discard`, `sealed`). Raises InvalidRequest if the topic cannot have this
     # config.
     check_config: Callable[[str, str, bool], None]
+    # Called before an append (name, the data of its records). Raises InvalidRequest if the topic cannot have these records.
+    check_records: Callable[[str, Sequence[Raw]], None]
+    # Called before other topics are tied to a topic that would get their records (name). Raises InvalidRequest if it cannot have
+    # records of any kind.
+    check_dest: Callable[[str], None]
     # Called in the transaction that deletes a topic, before its row is locked. Locks out changes of routers and other objects
     # that name topics.
     before_delete: Callable[[], Script[None]]

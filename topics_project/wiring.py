@@ -29,7 +29,7 @@ import topics.metrics
 import topics.state
 from console import jobs
 from console.health import heartbeat
-from push.bus import fill, health, names
+from push.bus import events, fill, health, names
 from push.reports import counters
 from queues import counts
 from routers import routers as router_config
@@ -60,6 +60,8 @@ def wire() -> None:
         Hooks(
             before_read=fill.before_read,
             check_config=names.check_queue,
+            check_records=events.check_records,
+            check_dest=events.check_dest,
             before_delete=router_config.before_delete,
             with_delete=with_delete,
             named_by=stored.named_by,

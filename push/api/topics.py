@@ -15,6 +15,7 @@ from push.bus.topics import delete_topic, list_topics
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
+from wire.parse import header_text
 
 
 class ListedTopic(msgspec.Struct):
@@ -30,11 +31,23 @@ def list_all(call: Call[None, None]) -> Script[Answer]:
     return Answer(200, msgspec.json.encode([ListedTopic(*each) for each in listed]))
 
 
-@Endpoint(Operation.PUBLISH, scope="client", api=BUS, body=Event, answers={}, large=True)
+@Endpoint(
+    Operation.PUBLISH,
+    scope="client",
+    api=BUS,
+    body=Event,
+    answers={},
+    headers={
+        "Idempotency-Key": "The name of the event, 1 to 256 characters in UTF-8. Sent again, it is not published again."
+    },
+    large=True,
+)
 def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     """Publish an event. The first client that publishes to a topic becomes its only publisher."""
     client_id, traceparent = call.key.client_id, call.headers.get(b"traceparent")  # type: ignore[attr-defined]
-    yield from publish(topic, call.body, client_id, now_ms(), traceparent)
+    sent = call.headers.get(b"idempotency-key")
+    key = None if sent is None else header_text("Idempotency-Key", sent)
+    yield from publish(topic, call.body, client_id, now_ms(), traceparent, key)
     return NOTHING
 
 

@@ -11,14 +11,17 @@ import re
 from base.errors import InvalidRequest
 
 BUS, QUEUE = "bus:", "bus.queue:"
-TOPIC = re.compile(r"[a-z_]{1,32}", re.ASCII)
+MOST_LETTERS = 64  # of a bus topic, as in Routemaster's code and clients
+TOPIC = re.compile(rf"[a-z_]{{1,{MOST_LETTERS}}}", re.ASCII)
 TOKEN = re.compile(r"[a-z0-9:_-]{1,64}", re.ASCII)
 
 
 def check_topic(name: str) -> str:
     """Returns the name of a bus topic. Raises InvalidRequest if it is invalid."""
     if not TOPIC.fullmatch(name):
-        raise InvalidRequest(f"{name[:80]!r} is not a topic: expected 1 to 32 lowercase letters and underscores")
+        raise InvalidRequest(
+            f"{name[:80]!r} is not a topic: expected 1 to {MOST_LETTERS} lowercase letters and underscores"
+        )
     return name
 
 

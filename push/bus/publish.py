@@ -17,8 +17,9 @@ from push.bus.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
 from topics.append.judged import judge
+from topics.append.keys import check_key
 from topics.append.plain import Write
-from topics.append.records import MAX_RECORD_BYTES, NO_META, Append, Rows
+from topics.append.records import MAX_RECORD_BYTES, NO_META, Append, NewRecord, Rows
 from topics.append.traced import traced
 from topics.cache import CachedTopic, forget, forget_known, known_topic
 from topics.config import change_once, insert_topic
@@ -31,6 +32,8 @@ PLAIN = re.compile(
     r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII
 )  # matches most URLs, which then need no parsing
 NEW_TOPIC = {"durability": settings.TOPICS_BUS_DURABILITY}  # config of new bus topics
+# The time of a rendered event, and what is before it.
+TIME = re.compile(rb'^(\{"topic":"[a-z_]+","type":"[a-z]+","url":"(?:[^"\\]|\\.)*","t":)-?[0-9]+')
 LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 
 # Uses the unique indexes on the names. The version and the publisher are read together. Handing over a topic raises the version:
@@ -49,10 +52,13 @@ ON CONFLICT (name) DO UPDATE SET publisher_id = excluded.publisher_id WHERE topi
 OWNED_BY = "SELECT publisher_id FROM push_bustopic WHERE name = %s"
 
 
+Kind = Literal["create", "update", "delete", "noop"]
+
+
 class Event(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a publish. `data` keeps the bytes of the request."""
 
-    type: Literal["create", "update", "delete", "noop"]
+    type: Kind
     url: str
     timestamp: int | float | None = None  # a whole number, also written as 1.7e12
     data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
@@ -112,23 +118,29 @@ def rendered(topic: str, event: Event, now: int) -> bytes:
     return b'%b%b,"t":%d%b}' % (head, msgspec.json.encode(event.url), t, data)
 
 
-def publish(topic: str, event: Event, client_id: int, now: int, traceparent: bytes | None = None) -> Script[None]:
+def publish(
+    topic: str, event: Event, client_id: int, now: int, traceparent: bytes | None = None, key: str | None = None
+) -> Script[None]:
     """Publishes an event. On a topic without a publisher, the client becomes the publisher.
 
-    Raises InvalidRequest, Forbidden (another client publishes to this topic), TopicSealed, TopicFull, Throttled or NotReady.
-    Then nothing was published.
+    `key`: the idempotency key. If the topic knows it, nothing is published again. Raises InvalidRequest, IdempotencyMismatch,
+    Forbidden (another client publishes to this topic), TopicSealed, TopicFull, Throttled or NotReady. Then nothing was published.
     """
     check_topic(topic)
     check_event(event)
+    if key is not None:
+        check_key("Idempotency-Key", key)
     if health.process.redis_away:
         raise NotReady("Redis is not reachable, so the event was not published: try again")
     rows = traced(one_row(rendered(topic, event, now)), traceparent)
+    if event.timestamp is None:
+        rows = Untimed(*rows)
     name = bus_topic(topic)
     while True:
         known = yield from topic_of(topic, name, client_id, now)
         if known is None:
             forget(name)
-        elif (yield from write(known, rows, now)):
+        elif (yield from write(known, rows, now, key)):
             return
         forget_known(known)  # the topic was changed, handed over or deleted meanwhile
 
@@ -144,10 +156,24 @@ def one_row(data: bytes) -> Rows:
     return Rows([msgspec.Raw(data)], [None], [None], [NO_META], [size], size)
 
 
-def write(topic: CachedTopic, rows: Rows, now: int) -> Script[bool]:
+class Untimed(Rows):
+    """An event whose time is that of its arrival. The publisher sends it again at another time, and it is the same event."""
+
+    def digest(self) -> str:
+        return self.timeless().digest()
+
+    def digests(self) -> list[str]:
+        return self.timeless().digests()
+
+    def timeless(self) -> Rows:
+        return Rows(*self)._replace(data=[msgspec.Raw(TIME.sub(rb"\1", bytes(event), count=1)) for event in self.data])
+
+
+def write(topic: CachedTopic, rows: Rows, now: int, key: str | None = None) -> Script[bool]:
     """Appends the rows. Returns False if the topic has changed since `topic` was read: then nothing was written."""
-    if topic.judges:
-        return (yield from judge(topic, Append([]), rows, now)) is not None
+    if topic.judges or key is not None:
+        wanted = Append([NewRecord(each) for each in rows.data], idempotency_key=key)
+        return (yield from judge(topic, wanted, rows, now)) is not None
     return (yield Write(topic, rows, now)) is not None
 
 

@@ -579,7 +579,7 @@ def test_a_topic_with_a_reader_of_its_server_does_not_move(
     topic = f"bus:{name.replace('-', '_')[:20]}"
     gateway = gateways(migrating(old.port, new.port, topic))
     source = direct(old)
-    assert source.append(topic, 1).status == 201
+    assert source.call("PUT", f"/v0/topics/{topic}", {}).status == 201
     with old.connect() as connection:
         connection.execute(
             "INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)"

@@ -196,7 +196,7 @@ def test_a_url_may_have_1024_characters(publisher: Client, topic: str) -> None:
     publisher.publish(topic, "https://a.example/" + "x" * 1006)
 
 
-@pytest.mark.parametrize("name", ["Orders", "orders1", "a-b", "x" * 33, "%C3%A4"])
+@pytest.mark.parametrize("name", ["Orders", "orders1", "a-b", "x" * 65, "%C3%A4"])
 def test_a_bad_topic_name_is_refused(publisher: Client, name: str) -> None:
     assert publisher.call("POST", f"/topics/{name}", EVENT).status == 400
 

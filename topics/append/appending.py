@@ -19,6 +19,7 @@ from topics.append.records import Append, Rows
 from topics.append.statements import Appended
 from topics.cache import CachedTopic, absent, as_known, forget_known, known_topic
 from topics.config import create_topic, insert_topic
+from topics.hooks import hooks
 from topics.models import Topic
 
 # Uses the primary key, in which a prefix is a range: no character sorts behind the last character of Unicode. A row of NULLs
@@ -39,6 +40,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
     Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady. Then
     nothing was appended.
     """
+    hooks.value.check_records(name, rows.data)
     if limits.MOST_TOTAL_BYTES:
         yield from limits.check_total_bytes(rows.bytes)
     while True:

@@ -13,6 +13,10 @@ DECLARE
     done   record;
 BEGIN
     PERFORM door_check(append.topic, 'write');
+    IF append.topic LIKE 'bus:%' THEN
+        PERFORM door_refuse('invalid_request', format('%L is a topic of the push bus, which takes events alone: send them with topics.emit',
+                                                      append.topic));
+    END IF;
     SELECT * INTO limits FROM door_limits;
     PERFORM door_number('expected_head', append.expected_head, 0, p_nullable => true);
     SELECT * INTO lists FROM door_records(append.records, append.node, append.idempotency_key, limits);

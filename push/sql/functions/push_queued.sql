@@ -9,7 +9,7 @@ LANGUAGE sql STABLE AS $$
     SELECT seq, '', data, size, substring(meta::text FROM '"traceparent": ?"([0-9a-f-]{55})"')
       FROM topics_record WHERE topic_id = p_queue_id AND seq >= p_first AND seq <= p_last AND NOT deleted
     UNION ALL
-    SELECT seq, coalesce(substring(path[cardinality(path)] FROM '^bus:([a-z_]{1,32})>bus[.]queue:'), ''), data, size,
+    SELECT seq, coalesce(substring(path[cardinality(path)] FROM '^bus:([a-z_]{1,64})>bus[.]queue:'), ''), data, size,
            substring(meta::text FROM '"traceparent": ?"([0-9a-f-]{55})"')
       FROM topic_forwarded(p_queue_id, p_first, p_last)
 $$;

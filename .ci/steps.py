@@ -81,7 +81,7 @@ class Step:
             self.slow += 1
         elif LEFT_OUT.match(line):
             self.left_out.append(line)
-        elif FAILURE.match(line):
+        elif FAILURE.match(line) and line not in self.failures:
             self.failures.append(line)
 
     def lines(self) -> list[str]:

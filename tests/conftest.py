@@ -136,7 +136,7 @@ DEEP = (
     "fuzz",
 )
 assert all((ROOT / "tests" / name).exists() for name in DEEP)
-PROCESS_BYTES = 2.5 * GIBIBYTE  # of memory, for a process of `make test` and its servers: three had 7.4 GiB
+PROCESS_BYTES = 4 * GIBIBYTE  # of memory, for a process of `make test`, its servers, and its files in memory
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
 _session = contextlib.ExitStack()
 _peak = pytest.StashKey[Peak]()

@@ -23,7 +23,7 @@ from tests.shared_memory import MEMORY, free_shared_memory
 KINDS = ("tests", "crash", "bench")
 LOCK = "lock"
 AFTER_MULTIPROCESSING = -101  # which removes its own folder of temporary files with -100
-LEAST_MEMORY = 6 * 2**30  # bytes
+LEAST_MEMORY = 12 * 2**30  # bytes
 GIBIBYTE = 2**30
 
 

@@ -15,8 +15,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.deadlines import DEADLINE
-
 
 class Left(BaseException):
     """SIGTERM has arrived. A library that makes its own error of each Exception, as websockets does, must not take it."""
@@ -53,7 +51,7 @@ class Worker:
 
     def follow(self) -> None:
         """Follows one stream to its end."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             query = f"member={self.member}&session_ms={self.session_ms}"
             connection.request("GET", f"{self.path}/stream?{query}", headers={"Accept": "text/event-stream"})
@@ -104,7 +102,7 @@ class Worker:
         while True:
             try:
                 if self.calls is None:
-                    self.calls = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+                    self.calls = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
                 self.calls.request(
                     "POST", f"{self.path}/{name}", json.dumps(body), {"Content-Type": "application/json"}
                 )

@@ -43,9 +43,19 @@ def beating(instance: Instance) -> dict[int, str]:
     return {slot.pid: slot.name for _, slot in Heartbeats(instance.data).slots() if slot.is_alive}
 
 
+def settle(instance: Instance) -> None:
+    """Waits until each process has a heartbeat. One that stands still before its first is not known to stand still."""
+    until(
+        lambda: (
+            {each.pid for named in KINDS.values() for each in named(Processes(instance))} <= beating(instance).keys()
+        ),
+        "a heartbeat of each process",
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_frozen_process_is_replaced(whole: Instance, kind: str) -> None:
-    until(lambda: sum(name == kind for name in beating(whole).values()) >= 1, f"a heartbeat of {kind}")
+    settle(whole)
     victim = KINDS[kind](Processes(whole))[0]
     os.kill(victim.pid, signal.SIGSTOP)
     until(lambda: victim.pid not in {each.pid for each in Processes(whole).all}, "the frozen process to be ended")
@@ -57,6 +67,7 @@ def test_a_frozen_process_is_replaced(whole: Instance, kind: str) -> None:
 
 def test_an_instance_that_was_stopped_whole_goes_on_whole(whole: Instance) -> None:
     """As when a machine sleeps: the supervisor was late itself."""
+    settle(whole)
     before = beating(whole)
     pids = whole.pids()
     for number in (signal.SIGSTOP, signal.SIGCONT):

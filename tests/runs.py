@@ -23,7 +23,8 @@ from tests.shared_memory import MEMORY, free_shared_memory
 KINDS = ("tests", "crash", "bench")
 LOCK = "lock"
 AFTER_MULTIPROCESSING = -101  # which removes its own folder of temporary files with -100
-LEAST_MEMORY = 12 * 2**30  # bytes
+LEAST_MEMORY = 12 * 2**30  # bytes, of which the files take 9 GiB at most
+LONGEST_PATH = 30  # of the folder for temporary files
 GIBIBYTE = 2**30
 
 
@@ -35,7 +36,7 @@ def begin_run(kind: str, memory: bool = True) -> Path:
     """
     for each in ended():
         remove(each)
-    folder, lock = make(kind, in_memory() if memory else None)
+    folder, lock = make(kind, (in_memory() if memory else None) or on_disk())
     temporary = folder / "tmp"
     temporary.mkdir()
     temporary.chmod(0o1777)
@@ -50,7 +51,7 @@ def begin_run(kind: str, memory: bool = True) -> Path:
     return folder
 
 
-def make(kind: str, where: str | None) -> tuple[Path, IO[str]]:
+def make(kind: str, where: str) -> tuple[Path, IO[str]]:
     """Returns a new folder and its lock. It gets its name when it is locked, so another run never takes it for an ended one."""
     unnamed = Path(tempfile.mkdtemp(prefix=".topics-", dir=where))
     unnamed.chmod(0o755)  # PostgreSQL is another user
@@ -61,7 +62,7 @@ def make(kind: str, where: str | None) -> tuple[Path, IO[str]]:
 
 def ended() -> Iterator[Path]:
     """Yields the folders of this user's runs whose lock is free, and holds the lock meanwhile."""
-    for place in {MEMORY, Path(tempfile.gettempdir())}:
+    for place in {MEMORY, Path(tempfile.gettempdir()), Path(on_disk())}:
         for path in (path for kind in KINDS for path in place.glob(f"topics-{kind}-*/{LOCK}")):
             with contextlib.suppress(OSError), path.open() as lock:
                 if os.fstat(lock.fileno()).st_uid == os.geteuid():
@@ -70,13 +71,19 @@ def ended() -> Iterator[Path]:
 
 
 def in_memory() -> str | None:
-    """Returns a folder in memory that has room for a run, or None for the folder of temporary files.
+    """Returns a folder in memory that has room for a run, or None.
 
     Each instance makes and removes some 1,700 files. ext4 searches longer for a free inode, the more were freed in the last
     minute: half a second of a core for each instance of a test run.
     """
     room = shutil.disk_usage(MEMORY).free if os.access(MEMORY, os.W_OK | os.X_OK) else 0
     return str(MEMORY) if min(room, available()) > LEAST_MEMORY else None
+
+
+def on_disk() -> str:
+    """Returns the folder of temporary files, or /tmp if its path is long: sockets below it have paths of at most 104 bytes."""
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= LONGEST_PATH else "/tmp"
 
 
 def remove(folder: Path) -> None:

@@ -12,26 +12,29 @@ from pathlib import Path
 
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, RUN_FOLDER, until
-from tests.runs import ended, in_memory, make, processes_of, remove
+from tests.runs import ended, make, on_disk, processes_of, remove
 from tests.shared_memory import NAMED_IN_LINE
 
 FILES = ("tests/api/test_append.py", "tests/api/test_diff.py")  # one for each of two processes
 
 
-def begin(temporary: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """Begins a run of its own. What it keeps outside memory is in `temporary`."""
-    ours = (RUN_FOLDER, "TMPDIR", "SPARK_LOCAL_DIRS", "TOPICS_DATA")
-    inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    environment = {name: value for name, value in inherited.items() if not name.startswith(("PYTEST_", "DJANGO_"))}
-    temporary.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", *arguments],
-        cwd=ROOT,
-        env={**environment, "TMPDIR": str(temporary)},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def begin(temporary: Path, *arguments: str, program: tuple[str, ...] = ("-m", "pytest")) -> subprocess.Popen[bytes]:
+    """Begins a run of its own, as from a shell, since tests have changed our environment. `temporary`: its TMPDIR."""
+    environment = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
+    temporary.mkdir()
+    with printed(temporary).open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, *program, "-q", *arguments],
+            cwd=ROOT,
+            env={**environment, "TMPDIR": str(temporary)},
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+        )
+
+
+def printed(temporary: Path) -> Path:
+    return temporary.with_suffix(".output")
 
 
 def folder_of(run: subprocess.Popen[bytes]) -> Path | None:
@@ -88,7 +91,9 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     assert len(ids) == 2
     assert len(files) >= 2
     assert left(folder, ids, files) == {str(folder), *ids, *files}, "a killed PostgreSQL leaves them"
-    assert begin(tmp_path / "next", FILES[0], "-k", "it_works").wait(10 * DEADLINE) == 0
+    assert begin(tmp_path / "next", FILES[0], "-k", "it_works").wait(10 * DEADLINE) == 0, printed(
+        tmp_path / "next"
+    ).read_text()
     assert not left(folder, ids, files)
     assert os.listdir(tmp_path / "killed") == os.listdir(tmp_path / "next") == []
 
@@ -98,15 +103,26 @@ def test_a_run_that_ends_leaves_nothing(tmp_path: Path) -> None:
     folder = until(lambda: folder_of(run), "the folder")
     until(lambda: len(servers(folder)) == 2, "the servers of both processes")
     ids, files = shared(folder)
-    assert run.wait(10 * DEADLINE) == 0
+    assert run.wait(10 * DEADLINE) == 0, printed(tmp_path / "tmp").read_text()
     assert not left(folder, ids, files)
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_run_beside_a_long_tmpdir_has_short_paths(tmp_path: Path) -> None:
+    """Without room in memory, and with paths of sockets behind those of the run."""
+    long = tmp_path / ("long" * 10)
+    without_memory = (
+        "import sys, pytest, tests.runs as runs; runs.in_memory = lambda: None; sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    run = begin(long, FILES[0], "-k", "it_works", program=("-c", without_memory))
+    assert run.wait(10 * DEADLINE) == 0, printed(long).read_text()
+    assert os.listdir(long) == []
 
 
 def test_a_run_that_goes_on_keeps_its_folder() -> None:
     ours = Path(os.environ[RUN_FOLDER])
     assert ours not in ended()
-    made, lock = make("bench", in_memory())
+    made, lock = make("bench", on_disk())
     assert made not in ended()
     lock.close()
     assert made in ended()

@@ -38,7 +38,7 @@ def small(tmp_path: Path) -> Iterator[Instance]:
         instance.start()
         yield instance
     finally:
-        instance.kill()
+        instance.end()
         subprocess.run(["umount", "-l", folder], check=True)
 
 

@@ -38,12 +38,20 @@ def printed(temporary: Path) -> Path:
 
 
 def folder_of(run: subprocess.Popen[bytes]) -> Path | None:
-    """Returns the folder of a run: that whose lock it has open."""
+    """Returns the folder of a run: that whose lock it has open for writing. It reads the locks of other runs, ours too."""
     with contextlib.suppress(OSError):
         for each in Path(f"/proc/{run.pid}/fd").iterdir():
-            if re.fullmatch(r".*/topics-tests-[^/]*/lock", target := os.readlink(each)):
+            is_lock = re.fullmatch(r".*/topics-tests-[^/]*/lock", target := os.readlink(each))
+            if is_lock and int(flags_of(run.pid, each.name), 8) & os.O_ACCMODE == os.O_WRONLY:
                 return Path(target).parent
     return None
+
+
+def flags_of(pid: int, descriptor: str) -> str:
+    """Returns the flags with which a process has opened a file, in octal digits."""
+    lines = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines()
+    told = dict(line.partition(":")[::2] for line in lines)
+    return told["flags"].strip()
 
 
 def servers(folder: Path) -> list[Path]:

@@ -25,7 +25,7 @@ from base.processes import die_with_parent
 from embedded.programs import POSTGRES_WHEELS, wheel_folders
 from tests.deadlines import DEADLINE
 from tests.preloaded import begin
-from tests.runs import processes_of
+from tests.runs import kill_processes, processes_of
 from tests.shared_memory import free_shared_memory
 from topics_project.forks import Fork
 
@@ -161,10 +161,7 @@ class Instance:
 
     def kill(self) -> None:
         """SIGKILL every process of it at once: supervisor, web, worker, beat, guard, PostgreSQL and Redis."""
-        while pids := self.pids():
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        kill_processes(self.data)
         if self.process:
             self.process.wait()
 

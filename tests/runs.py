@@ -88,14 +88,19 @@ def on_disk() -> str:
 
 def remove(folder: Path) -> None:
     """Removes a folder of servers: its processes, their shared memory, and its files."""
+    kill_processes(folder)
+    for each in folder.rglob("postmaster.pid"):
+        free_shared_memory(each)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_processes(folder: Path) -> None:
+    """Kills all processes of a folder with SIGKILL, and waits until they have ended."""
     while pids := processes_of(folder):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-    for each in folder.rglob("postmaster.pid"):
-        free_shared_memory(each)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def processes_of(folder: Path, name: str = "") -> list[int]:

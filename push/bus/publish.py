@@ -32,7 +32,7 @@ PLAIN = re.compile(
     r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII
 )  # matches most URLs, which then need no parsing
 NEW_TOPIC = {"durability": settings.TOPICS_BUS_DURABILITY}  # config of new bus topics
-# The time of a rendered event, and what is before it.
+# Matches a rendered event up to the end of its time. The group ends before the time.
 TIME = re.compile(rb'^(\{"topic":"[a-z_]+","type":"[a-z]+","url":"(?:[^"\\]|\\.)*","t":)-?[0-9]+')
 LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 
@@ -133,7 +133,7 @@ def publish(
     if health.process.redis_away:
         raise NotReady("Redis is not reachable, so the event was not published: try again")
     rows = traced(one_row(rendered(topic, event, now)), traceparent)
-    if event.timestamp is None:
+    if key is not None and event.timestamp is None:
         rows = Untimed(*rows)
     name = bus_topic(topic)
     while True:
@@ -157,7 +157,8 @@ def one_row(data: bytes) -> Rows:
 
 
 class Untimed(Rows):
-    """An event whose time is that of its arrival. The publisher sends it again at another time, and it is the same event."""
+    """An event without a timestamp. A repeat arrives at another time and is still the same event, so the digest leaves the time
+    out."""
 
     def digest(self) -> str:
         return self.timeless().digest()

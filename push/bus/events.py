@@ -1,8 +1,8 @@
-"""Decides which records are events of a bus topic: JSON objects that are equal to what the bus writes (publish.py).
+"""Decides which records are events of a bus topic. An event is a JSON object with the fields that the bus writes (publish.py).
 
-`/v0` refuses other records (check_records). Records of an earlier release or of another server can still be in a queue, and
-receivers read an object with a field twice in two ways. PostgreSQL raises for some JSON when it extracts text, so Python does the
-check.
+`/v0` refuses other records (check_records). But a queue can have records of an earlier release or of another server. A field must
+stand once, because receivers read a repeated field in two ways. PostgreSQL raises for some JSON when it extracts text, so Python
+does the check.
 """
 
 from __future__ import annotations

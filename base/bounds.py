@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from base.depth import check_depth, too_deep
+from base.depth import MOST_DEPTH, check_depth, too_deep
 from base.errors import InvalidRequest
 
 MIRROR_STAMP = "_topics_mirror"  # the key of `meta` that names the origin of a mirrored record (mirrors/stamps.py)
@@ -29,7 +29,9 @@ def check_token(what: str, value: str, most: int) -> None:
         raise InvalidRequest(f"{what} contains a NUL character: remove it")
 
 
-def check_meta(meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = False) -> int:
+def check_meta(
+    meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = False, most_depth: int = MOST_DEPTH
+) -> int:
     """Returns the size of a meta object in bytes. Raises InvalidRequest if it is not an object within the bounds.
 
     `is_copy`: a server or an archive had the record before, so `meta` can have stamps beyond the bounds.
@@ -46,7 +48,7 @@ def check_meta(meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = 
         raise too_deep("meta") from error
     if len(fields) > most_keys:
         raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
-    check_depth("meta", meta)
+    check_depth("meta", meta, most_depth)
     if not is_copy and not SERVERS_OWN.isdisjoint(fields):
         name = next(each for each in fields if each in SERVERS_OWN)
         raise InvalidRequest(f"meta has the key {name}, which only servers write: leave the key out")

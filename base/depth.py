@@ -13,28 +13,28 @@ from itertools import accumulate
 from base.errors import InvalidRequest
 
 MOST_DEPTH = 128  # arrays and objects within one another
-# Python's limit of recursion in our processes (topics_project/__init__.py). Releases without the bound accepted 960 levels.
-READ_DEPTH = 3000
+OLD_DEPTH = 960  # what releases up to 0.3.0 accepted. An operator's copy of a topic keeps such records
+READ_DEPTH = 3000  # Python's limit of recursion in our processes (topics_project/__init__.py)
 SHALLOW_BYTES = 2 * MOST_DEPTH + 1  # a value with so few bytes is not too deep: each level has two brackets
 NO_MARKS = bytes(code for code in range(256) if code not in b'[]{}"')
 STRING = re.compile(rb'"[^"]*"')
 STEPS = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.get(code, 0) for code in range(256))
 
 
-def check_depth(what: str, json: bytes) -> None:
-    """Raises InvalidRequest if a JSON value has more levels than MOST_DEPTH. `json` must be valid."""
+def check_depth(what: str, json: bytes, most: int = MOST_DEPTH) -> None:
+    """Raises InvalidRequest if a JSON value has more than `most` levels, at least MOST_DEPTH. `json` must be valid."""
     if len(json) <= SHALLOW_BYTES:
         return
     opening = len(json) - len(json.replace(b"[", b"").replace(b"{", b""))  # faster than count()
     if opening <= MOST_DEPTH:
         return
     found = depth(json)
-    if found > MOST_DEPTH:
-        raise too_deep(what, f"has {found} levels of arrays and objects")
+    if found > most:
+        raise too_deep(what, f"has {found} levels of arrays and objects", most)
 
 
-def too_deep(what: str, told: str = "is nested too deeply") -> InvalidRequest:
-    return InvalidRequest(f"{what} {told}: expected at most {MOST_DEPTH} levels", max_depth=MOST_DEPTH)
+def too_deep(what: str, told: str = "is nested too deeply", most: int = MOST_DEPTH) -> InvalidRequest:
+    return InvalidRequest(f"{what} {told}: expected at most {most} levels", max_depth=most)
 
 
 def depth(json: bytes) -> int:

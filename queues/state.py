@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from base.bounds import check_token
+from base.depth import OLD_DEPTH
 from base.errors import InvalidRequest
 from base.labels import check_node
 from queues.leases import MOST_ERROR_BYTES
@@ -157,7 +158,7 @@ def check_schedule(row: Schedule, head_seq: int) -> None:
     timezone = zone(row.timezone)
     if row.cron is not None:
         next_ts(row.cron, timezone, row.due_ts)
-    columns([row], None, is_copy=True)
+    columns([row], None, is_copy=True, most_depth=OLD_DEPTH)
 
 
 def save_schedules(topic: CachedTopic, rows: Sequence[Schedule]) -> Script[None]:

@@ -13,6 +13,8 @@ from store.script import Pause, Script
 from topics.cache import topic_called
 from watch.longpoll import Poll
 from wire import shutdown
+from wire.entrance import check_still
+from wire.keys import Key
 
 _polls: dict[str, set[JobPoll]] = {}  # of this process, by queue
 
@@ -56,23 +58,24 @@ class Begin(Pause):
 class UntilReady(Pause):
     """Waits until the queue may have a ready job, or `seconds` are over. Returns whether to claim again.
 
-    A client that is gone gets no jobs.
+    A client that is gone gets no jobs. Raises Unauthorized if the key counts no longer.
     """
 
-    def __init__(self, poll: JobPoll, seconds: float) -> None:
-        self.poll, self.seconds = poll, seconds
+    def __init__(self, poll: JobPoll, seconds: float, key: Key) -> None:
+        self.poll, self.seconds, self.key = poll, seconds, key
 
     async def over(self) -> bool:
         loop = self.poll.hub.loop
         deadline = loop.time() + self.seconds
         await self.poll.wait(deadline)
+        await check_still(self.key)
         return loop.time() < deadline and not shutdown.begun() and not has_hung_up()
 
 
 def claim_waiting(
-    name: str, node: str, most_jobs: int, lease_ms: int | None, wait_ms: int, clock: Callable[[], int] = now_ms
+    name: str, node: str, most_jobs: int, lease_ms: int | None, wait_ms: int, key: Key, clock: Callable[[], int] = now_ms
 ) -> Script[Claimed]:
-    """Claims as `claim` does. If the queue has no ready job, waits up to `wait_ms` for one."""
+    """Claims as `claim` does. If the queue has no ready job, waits up to `wait_ms` for one, while the key counts."""
     ends = time.monotonic() + min(wait_ms, LONGEST_WAIT_MS) / 1000
     done = yield from claim(name, node, most_jobs, lease_ms, clock())
     if done.jobs or not wait_ms:
@@ -86,7 +89,7 @@ def claim_waiting(
             # The first of these claims finds a job that came before the poll began.
             done = yield from claim(name, node, most_jobs, lease_ms, clock())
             left = ends - time.monotonic()
-            if done.jobs or left <= 0 or not (yield UntilReady(poll, left)):
+            if done.jobs or left <= 0 or not (yield UntilReady(poll, left, key)):
                 return done
     finally:
         poll.stop()

@@ -214,7 +214,8 @@ class App:
             request.context.call, request.context.called = call, time.perf_counter()
             answer = await fast_path.answer(endpoint, call, found.arguments)
             if endpoint.scope == "read" and elapsed(request.context.called) > FRESH_SECONDS:
-                await who(found.api, request.origin, headers)  # a long poll must not show records to a revoked key
+                # A long poll must not show records to a key that was revoked, or that lost the scope or the prefix.
+                endpoint.check(await who(found.api, request.origin, headers), found.arguments)
             return answer
 
     async def browse(self, found: Matched | None, api: Api, request: Request, path: str, headers: Headers) -> Answer:

@@ -69,6 +69,13 @@ async def who_follows(query: bytes, peer: str, headers: dict[bytes, bytes]) -> K
     return counted(keyring.authenticate(given), peer, headers)
 
 
+async def check_still(key: Key) -> None:
+    """Raises Unauthorized if a request that has waited would no longer be authenticated as exactly this key. Raises NotReady."""
+    await fresh_keys()
+    if not keyring.holds(key):
+        raise Unauthorized("the key of this request was revoked or changed, or has expired, while it waited: use another key")
+
+
 def counted(key: Key, peer: str, headers: dict[bytes, bytes]) -> Key:
     """Returns the key for the caps. If no key is needed, each address counts separately."""
     return open_to(address(peer, headers)) if key is OPEN else key

@@ -62,7 +62,7 @@ def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
     wanted = call.body
     check_worker(wanted.node)
     most = min(wanted.max, MOST_JOBS)
-    done = yield from claim_waiting(topic, wanted.node, most, wanted.lease_ms, wanted.wait_ms)
+    done = yield from claim_waiting(topic, wanted.node, most, wanted.lease_ms, wanted.wait_ms, call.key)
     jobs = seen(",".join(done.jobs), call.key.prefixes)
     return Answer(200, render_claimed(topic, jobs, done, wanted, call.started))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from base.depth import OLD_DEPTH
 from tests.api.clients import ApiClient, Reply
 from tests.api.test_sealed import HEADER, seal
 from tests.instances import until
@@ -79,6 +80,22 @@ def test_what_a_diff_shows_can_be_sent_as_it_is(api: ApiClient, name: str) -> No
     assert copy(api, f"{name}-2", *shown).json["copied"] == 4
     assert api.diff(f"{name}-2", include_tags=True).json["records"] == shown
     assert state(api, f"{name}-2") == state(api, name)
+
+
+@pytest.mark.parametrize("place", ["data", "meta"])
+def test_a_copy_has_the_levels_of_older_releases_and_no_more(api: ApiClient, topic: str, place: str) -> None:
+    def nested(levels: int) -> bytes:
+        json = b"[" * (levels - 1) + b"]" * (levels - 1)
+        return b'{"data":1,"%s":{"a":%s}}' % (place.encode(), json)
+
+    def sent(seq: int, levels: int) -> Reply:
+        one = b'{"$seq":%d,"$ts":1,%s' % (seq, nested(levels)[1:])
+        return api.post(f"/v0/topics/{topic}", b'{"copy":true,"records":[%s]}' % one)
+
+    assert sent(1, OLD_DEPTH).status == 200
+    refused = sent(2, OLD_DEPTH + 1)
+    assert (refused.status, refused.detail["max_depth"]) == (400, OLD_DEPTH)
+    assert state(api, topic)[1] == 1
 
 
 def test_a_stamp_of_a_router_stays_in_meta(api: ApiClient, name: str) -> None:

@@ -55,14 +55,25 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, na
         keyring.forget()
 
 
-@pytest.mark.parametrize("kind", ["append", "long poll"])
-def test_a_key_that_is_revoked_during_a_slow_request_counts_no_more(instances: Any, kind: str) -> None:
-    """While the body arrives, or while the answer waits. The other key's append ends the wait."""
+SLOW = {
+    "append": ("/v0/topics/t", b'{"records":[{"data":2}]}'),
+    "long poll": ("/v0/topics/t/diff", b'{"from_seq":1,"wait_ms":30000}'),
+    "claim": ("/v0/topics/q/claim", b'{"node":"w","wait_ms":30000}'),
+}
+ENDS = {"revoked": "revoked_ts = 1", "without its scopes": "read = false, write = false, commit = true"}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_key_that_changes_during_a_slow_request_counts_no_more(instances: Any, kind: str, end: str) -> None:
+    """While the body arrives, or while the answer waits. The other key's appends end the wait."""
     from wire.keys import new_secret, sha256
 
     server, secret = instances(TOPICS_API_KEYS="all:read+write+admin", WEB_WORKERS="1"), new_secret()
     live, other = HttpClient(server.port), {"authorization": "Bearer all"}
-    assert live.post("/v0/topics/t", {"records": [{"data": 1}]}, **other).status == 201
+    record = {"records": [{"data": 1}]}
+    assert live.post("/v0/topics/t", record, **other).status == 201
+    assert live.put("/v0/topics/q", {"type": "queue"}, **other).status == 201
     with server.connect() as database:
         database.execute(
             "INSERT INTO topics_apikey (name, secret_sha256, read, write, commit, delete_scope, admin, prefixes, created_ts)"
@@ -71,8 +82,7 @@ def test_a_key_that_is_revoked_during_a_slow_request_counts_no_more(instances: A
         )
     mine = {"authorization": f"Bearer {secret}"}
     until(lambda: live.get("/v0/topics/t", **mine).status == 200, "the key to be known")
-    body = b'{"records":[{"data":2}]}' if kind == "append" else b'{"from_seq":1,"wait_ms":30000}'
-    path = "/v0/topics/t" if kind == "append" else "/v0/topics/t/diff"
+    path, body = SLOW[kind]
     head = raw.request("POST", path, f"authorization: Bearer {secret}", "content-type: application/json",
                        f"content-length: {len(body)}")  # fmt: skip
     with raw.connection(server.port) as slow:
@@ -80,15 +90,18 @@ def test_a_key_that_is_revoked_during_a_slow_request_counts_no_more(instances: A
         ends = time.monotonic() + 1.1
         until(lambda: time.monotonic() > ends, "more than a second, because a shorter request is not checked again")
         with server.connect() as database:
-            database.execute("UPDATE topics_apikey SET revoked_ts = 1 WHERE name = 'k'")
-        until(lambda: live.get("/v0/topics/t", **mine).status == 401, "the key to be known no more")
+            database.execute(f"UPDATE topics_apikey SET {ENDS[end]} WHERE name = 'k'")
+        until(lambda: live.get("/v0/topics/t", **mine).status in (401, 403), "the key to be known no more")
         if kind == "append":
             slow.sendall(body[-1:])
         else:
-            live.post("/v0/topics/t", {"records": [{"data": 3}]}, **other)
+            live.post(path.rpartition("/")[0], record, **other)
         answer = raw.answer(slow)
-    assert (answer.status, b'"data"' in answer.body) == (401, False), answer
-    assert live.get("/v0/topics/t", **other).json["head_seq"] == (1 if kind == "append" else 2)
+    assert answer.status == (403 if end == "without its scopes" and kind != "claim" else 401), answer
+    assert b'"data"' not in answer.body, answer
+    assert live.get("/v0/topics/t", **other).json["head_seq"] == (2 if kind == "long poll" else 1)
+    if kind == "claim":
+        assert live.get("/v0/topics/q", **other).json["queue"]["in_flight"] == 0
 
 
 def test_the_fast_lane_asks_for_the_same(instances) -> None:

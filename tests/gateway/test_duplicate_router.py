@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.test_migrate_router import Writers, shown
 from tests.instances import Instance, start, until
@@ -44,6 +45,18 @@ def is_equal(primary: Instance, copy: Instance, topic: str) -> bool:
         if any(each.status != 200 for each in told) or told[0].json["head_seq"] != told[1].json["head_seq"]:
             return False
         return shown(one, topic) == shown(other, topic)
+
+
+def test_a_record_from_before_the_bound_for_the_depth_holds_up_no_copy(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    primary, copy = two_servers
+    for number in range(3):
+        direct(primary).append(name, number)
+    make_deep(primary, name)
+    client = gateways(duplicating(primary.port, copy.port, f"{name}*")).client()
+    client.append(name, "more")
+    until(lambda: is_equal(primary, copy, name), "the copy")
 
 
 def test_writes_of_every_kind_arrive_at_the_copy(

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.deadlines import DEADLINE
+from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
 from tests.groups.member import session_of
@@ -318,6 +319,18 @@ def test_a_move_is_taken_back_until_the_topic_has_moved(
     assert migrate(gateway, name).returncode == 0
     refused = migrate(gateway, name, "--back")
     assert (refused.returncode, "a move can end only before its flip" in refused.stderr) == (1, True)
+
+
+def test_a_record_from_before_the_bound_for_the_depth_moves(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    for number in range(3):
+        gateway.client().append(name, number)
+    make_deep(old, name)
+    assert migrate(gateway, name).returncode == 0
+    assert shown(direct(new), name) == shown(direct(old), name)
 
 
 def test_what_was_deleted_or_lost_is_not_in_the_copy(

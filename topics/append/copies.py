@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from base.depth import OLD_DEPTH
 from base.errors import BatchTooLarge, InvalidRequest, TopicsError
 from store import disk
 from store.script import Script, Statement, atomically
@@ -237,7 +238,7 @@ def check_copy(wanted: Copy, now: int) -> Rows:
         raise InvalidRequest(
             f"head_seq is {wanted.head_seq}: expected at least {last.seq}, the $seq of the last record"
         )
-    return columns(found, None, is_copy=True)
+    return columns(found, None, is_copy=True, most_depth=OLD_DEPTH)
 
 
 def descends(seq: int, ts: int, before: int) -> InvalidRequest:

@@ -13,7 +13,7 @@ from django.conf import settings
 from msgspec import Meta
 
 from base.bounds import STAMP_BYTES, check_meta
-from base.depth import SHALLOW_BYTES, check_depth
+from base.depth import MOST_DEPTH, SHALLOW_BYTES, check_depth
 from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
 from base.labels import check_node, check_tag
 from store import disk
@@ -153,7 +153,9 @@ class SentRecord(Protocol):
     meta: msgspec.Raw
 
 
-def columns(records: Sequence[SentRecord], node: str | None, *, is_copy: bool = False) -> Rows:
+def columns(
+    records: Sequence[SentRecord], node: str | None, *, is_copy: bool = False, most_depth: int = MOST_DEPTH
+) -> Rows:
     """Checks records and returns them as rows. `node`: the writer of records without a node.
 
     `is_copy`: another server had the records, so `meta` can have stamps. Raises InvalidRequest or RecordTooLarge.
@@ -170,7 +172,7 @@ def columns(records: Sequence[SentRecord], node: str | None, *, is_copy: bool = 
             if record.node is not None and record.node != node:
                 check_node(record.node)
             if meta is not NO_META:
-                size += meta_size(bytes(meta), is_copy)
+                size += meta_size(bytes(meta), is_copy, most_depth)
             data.append(record.data)
             tags.append(tag)
             nodes.append(node if record.node is None else record.node)
@@ -189,15 +191,16 @@ def columns(records: Sequence[SentRecord], node: str | None, *, is_copy: bool = 
         for place, (each, size) in enumerate(zip(data, sizes, strict=True)):
             if size > SHALLOW_BYTES:
                 try:
-                    check_depth("the data of a record", bytes(each))
+                    check_depth("the data of a record", bytes(each), most_depth)
                 except InvalidRequest as error:
                     error.detail["index"] = place
                     raise
     return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
 
-def meta_size(meta: bytes, is_copy: bool) -> int:
+def meta_size(meta: bytes, is_copy: bool, most_depth: int) -> int:
     """Returns the size of a record's meta in bytes, 0 for null. Raises InvalidRequest if it is not a small object."""
     if meta == b"null":
         return 0
-    return check_meta(meta, settings.TOPICS_MAX_META_BYTES, settings.TOPICS_MAX_META_KEYS, is_copy=is_copy)
+    most_bytes, most_keys = settings.TOPICS_MAX_META_BYTES, settings.TOPICS_MAX_META_KEYS
+    return check_meta(meta, most_bytes, most_keys, is_copy=is_copy, most_depth=most_depth)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import resource
 import threading
+import time
 from collections.abc import Iterator
+
+from base.errors import NotReady
+
+log = logging.getLogger(__name__)
+TELL_SECONDS = 60.0  # between two lines of the log about a process without a free descriptor
 
 CLIENTS = 8  # descriptors, each for a connection of one answer (http1/acceptor.py)
 DATABASE = 4  # descriptors for connections to PostgreSQL
@@ -30,6 +37,7 @@ class Reserve:
         self.for_database: list[int] = []
         self.claims = 0  # connections to PostgreSQL that are being opened with descriptors of the reserve
         self.counting = threading.Lock()  # threads and the event loop open connections
+        self.told_at = -TELL_SECONDS
 
     def refill(self) -> None:
         """Completes the reserve, as far as descriptors are free and no connection to PostgreSQL is about to take them."""
@@ -67,10 +75,23 @@ class Reserve:
             with self.counting:
                 self.claims -= 1
 
+    def tell(self, what: str, error: OSError) -> None:
+        """Logs once a minute what the process cannot do, for example because no descriptor is free."""
+        if time.monotonic() >= self.told_at + TELL_SECONDS:
+            self.told_at = time.monotonic()
+            log.warning("Cannot %s: %s. Raise the limit of open files, or close connections", what, error)
+
     def close(self) -> None:
         for held in (self.for_clients, self.for_database):
             while held:
                 os.close(held.pop())
+
+
+def none_free() -> NotReady:
+    """Returns the answer of a process to a client whose connection got a descriptor of the reserve."""
+    return NotReady(
+        "no file descriptor of this process is free: try again later, or ask for a higher limit of open files"
+    )
 
 
 def raise_limit() -> None:

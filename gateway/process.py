@@ -27,6 +27,7 @@ from gateway.rewrite.ids import Seal
 from gateway.server import Gateway, loaded
 from gateway.siblings import Siblings
 from gateway.watched_file import Stamp, WatchedFiles, stamp
+from http1.server import bound
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two checks of the file
@@ -41,6 +42,15 @@ class Listen:
     key: Path | None = None
     client_ca: Path | None = None
     behind_proxy: bool = False
+
+    async def check(self) -> None:
+        """Raises Refusal if no process can listen on the address."""
+        try:
+            for each in await bound(self.host, self.port):
+                each.close()
+        except OSError as error:
+            why = error.strerror or error
+            raise Refusal(f"cannot listen on {self.host}, port {self.port} ({why}): set HOST and PORT.") from error
 
     def context(self) -> ssl.SSLContext | None:
         """Returns the TLS context, or None without a certificate. Raises Refusal for unusable files.
@@ -80,6 +90,7 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
             " configuration the same key."
         )
     raise_limit()  # a stream needs two descriptors
+    asyncio.run(listen.check())
     seal = keys.random_seal()
     if processes == 1:
         return uvloop.run(serve(file, listen, seal))

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from base.descriptors import none_free
 from base.errors import TopicsError
 from gateway import plugins, status
 from gateway.api import Headers, Operation, Request, Response, VirtualNode, without
@@ -46,6 +47,7 @@ from gateway.siblings import Siblings
 from http1 import Limits, Refused, Server
 from http1 import Request as Received
 from http1 import Response as Sent
+from http1.connection import SPARE
 
 log = logging.getLogger(__name__)
 
@@ -228,6 +230,8 @@ class Gateway:
         path, _, query = target.partition("?")
         if path.startswith("/gateway/"):
             return sent(self.own_page(path))
+        if SPARE in received.state:
+            return sent(refusal(none_free()))
         site, prefix = self.site(received, path)
         if site is None:
             self.metrics.failed("", "unknown_route")

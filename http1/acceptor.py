@@ -10,19 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import logging
 import mmap
 import os
 import socket
-import time
+import ssl
 from collections.abc import Callable
 
 from base.descriptors import is_full, reserve
 
-log = logging.getLogger(__name__)
 YIELD_SECONDS = 0.002  # for a process with fewer connections to accept first
 FULL_SECONDS = 0.1  # after an accept that failed, for example because no file descriptor is free
-TELL_SECONDS = 60.0  # between two lines of the log about such failures
 
 
 class Shares:
@@ -50,13 +47,13 @@ class Acceptor:
         connected: Callable[[], int],
         shares: Shares,
         slot: int,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.listener, self.factory, self.spare, self.connected = listener, factory, spare, connected
-        self.shares, self.slot = shares, slot
+        self.shares, self.slot, self.tls = shares, slot, tls
         self.loop = asyncio.get_running_loop()
         self.joining: set[asyncio.Task[object]] = set()  # accepted sockets that are not connections yet
         self.waiting: asyncio.TimerHandle | None = None
-        self.told_at = -TELL_SECONDS
         reserve.refill()
         self.count()
         self.loop.add_reader(listener, self.ready)
@@ -89,7 +86,7 @@ class Acceptor:
         except (BlockingIOError, ConnectionAbortedError):  # another process was first, or the client has disconnected
             return
         except OSError as error:
-            self.tell(error)
+            reserve.tell("accept a connection", error)
             self.pause(FULL_SECONDS)
             return
         accepted.setblocking(False)
@@ -109,20 +106,14 @@ class Acceptor:
                 if not is_full(error):
                     raise
                 full = error
-        self.tell(full)
+        reserve.tell("accept a connection", full)
         if not reserve.give():
             raise full
         return self.listener.accept()[0], self.spare
 
-    def tell(self, error: OSError) -> None:
-        """Logs that a connection was not accepted, once a minute."""
-        if time.monotonic() >= self.told_at + TELL_SECONDS:
-            self.told_at = time.monotonic()
-            log.warning("Cannot accept a connection: %s. Raise the limit of open files, or close connections", error)
-
     async def join(self, accepted: socket.socket, factory: Callable[[], asyncio.BaseProtocol]) -> None:
-        with contextlib.suppress(OSError):  # the client has disconnected
-            await self.loop.connect_accepted_socket(factory, accepted)
+        with contextlib.suppress(OSError):  # the client has disconnected, or its handshake failed
+            await self.loop.connect_accepted_socket(factory, accepted, ssl=self.tls)
 
     def joined(self, task: asyncio.Task[object]) -> None:
         self.joining.discard(task)

@@ -16,6 +16,7 @@ from typing import cast
 
 import httptools
 
+from base.descriptors import is_full, reserve
 from http1.body import Body
 from http1.deadlines import NEVER, Deadlines
 from http1.messages import BODILESS, Headers
@@ -28,7 +29,7 @@ NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 class Failure(Exception):
     """No answer arrived, or only a part of it.
 
-    `kind`: `connect` (no connection), `full` (all connections of the pool are in use), `timeout` (connected, but no answer),
+    `kind`: `connect` (no connection), `full` (all connections of the pool are in use, or no file descriptor is free), `timeout` (connected, but no answer),
     `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may have seen the request. If
     False, the server has certainly not seen it. `stale`: the connection was kept from an earlier request, and ended before the
     first byte of the answer.
@@ -141,6 +142,9 @@ class Pool:
             message = f"no connection to {self.name} in {self.waits.connect:g} s"
             raise Failure("connect", message, reached=False) from None
         except OSError as error:
+            if is_full(error):
+                reserve.tell(f"connect to {self.name}", error)
+                raise Failure("full", f"no file descriptor is free for {self.name}", reached=False) from error
             raise Failure("connect", f"no connection to {self.name}: {error}", reached=False) from error
 
     def _idle_one(self) -> UpstreamConnection | None:

@@ -18,6 +18,7 @@ from http1.handlers import Handler
 from http1.limits import Limits
 from http1.messages import Response
 
+BACKLOG = 1024  # connections that wait for a process to accept them
 SPARE_SECONDS = 2.0  # for the head of a spare connection
 
 
@@ -41,8 +42,8 @@ class Server:
         self.handler, self.limits, self.on_error, self.on_close = handler, limits or Limits(), on_error, on_close
         self.connections: set[ServedConnection] = set()
         self.draining = False
-        self.listeners: list[asyncio.Server] = []
-        self.acceptor: Acceptor | None = None
+        self.listeners: list[socket.socket] = []  # that are this server's own
+        self.acceptors: list[Acceptor] = []
         times = self.limits.head_seconds, self.limits.idle_seconds, self.limits.upload_grace_seconds
         self.deadlines = Deadlines(min(1.0, min(times) / 4))
 
@@ -58,19 +59,19 @@ class Server:
         """Note a new connection."""
         self.connections.add(member)
         self.deadlines.add(member)
-        if self.acceptor is not None:
-            self.acceptor.count()
+        for acceptor in self.acceptors:
+            acceptor.count()
 
     def leave(self, member: ServedConnection) -> None:
         """Note the end of a connection."""
         self.connections.discard(member)
         self.deadlines.discard(member)
-        if self.acceptor is not None:
-            self.acceptor.count()
+        for acceptor in self.acceptors:
+            acceptor.count()
 
     def share(self, listener: socket.socket, shares: Shares, slot: int) -> None:
         """Listen on a socket together with other processes (acceptor.py). `slot`: of this process in `shares`."""
-        self.acceptor = Acceptor(listener, self.protocol, self.spare, lambda: len(self.connections), shares, slot)
+        self.accept(listener, self.protocol, shares, slot)
 
     async def listen(
         self,
@@ -80,20 +81,30 @@ class Server:
         sock: socket.socket | None = None,
         tls: ssl.SSLContext | None = None,
         factory: Callable[[], asyncio.BaseProtocol] | None = None,
-        backlog: int = 1024,
     ) -> int:
-        """Listen on an address that several processes can share (SO_REUSEPORT), or on an open socket. Returns the port.
+        """Listen on an address that several processes can share (SO_REUSEPORT), or on a bound socket. Returns the port. Raises
+        OSError.
 
         `factory` makes the protocol of a connection, instead of `protocol`.
         """
-        loop = asyncio.get_running_loop()
-        make = factory or self.protocol
-        if sock is not None:
-            listener = await loop.create_server(make, sock=sock, ssl=tls, backlog=backlog)
-        else:
-            listener = await loop.create_server(make, host, port, ssl=tls, reuse_port=True, backlog=backlog)
-        self.listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        opened = [sock] if sock is not None else await bound(host, port)
+        for each in opened:
+            each.listen(BACKLOG)
+            each.setblocking(False)
+            self.listeners.append(each)
+            self.accept(each, factory or self.protocol, Shares(1), 0, tls)
+        return int(opened[0].getsockname()[1])
+
+    def accept(
+        self,
+        listener: socket.socket,
+        factory: Callable[[], asyncio.BaseProtocol],
+        shares: Shares,
+        slot: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        acceptor = Acceptor(listener, factory, self.spare, lambda: len(self.connections), shares, slot, tls)
+        self.acceptors.append(acceptor)
 
     async def drain(self, seconds: float) -> bool:
         """Stop listening, end idle connections, and let requests finish. After `seconds`, cut off the other connections.
@@ -101,10 +112,10 @@ class Server:
         Returns whether all connections ended in time.
         """
         self.draining = True
-        for listener in self.listeners:
-            listener.close()
-        if self.acceptor is not None:
-            self.acceptor.close()
+        while self.acceptors:
+            self.acceptors.pop().close()
+        while self.listeners:
+            self.listeners.pop().close()
         for connection in list(self.connections):
             connection.drain()
         deadline = asyncio.get_running_loop().time() + seconds
@@ -114,3 +125,22 @@ class Server:
         for connection in list(self.connections):
             connection.abort()
         return finished
+
+
+async def bound(host: str, port: int) -> list[socket.socket]:
+    """Returns a socket for each address of a host. Other processes can bind the same address. Raises OSError."""
+    opened: list[socket.socket] = []
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            opened.append(socket.socket(family, kind, protocol))
+            opened[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:  # otherwise `::` would also take the addresses of IPv4
+                opened[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened[-1].bind(address)
+    except OSError:
+        for each in opened:
+            each.close()
+        raise
+    return opened

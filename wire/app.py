@@ -22,6 +22,7 @@ import msgspec
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
+from base.descriptors import none_free
 from base.errors import MethodNotAllowed, NotFound, NotReady, Throttled, Unauthorized
 from contract.paths import decoded
 from http1 import Answering, Refused, Request, Response, Writer, WrittenAnswer
@@ -110,10 +111,7 @@ class App:
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
             return self.refuse(request, headers, refusal(error, time.perf_counter()))
         if SPARE in request.state and path not in hosts.PROBES:
-            full = NotReady(
-                "no file descriptor of this process is free: try again later, or ask for a higher limit of open files"
-            )
-            return self.refuse(request, headers, refusal(full, time.perf_counter()))
+            return self.refuse(request, headers, refusal(none_free(), time.perf_counter()))
         if request.method != "GET" and (socket is not None or stream is not None):
             return self.refuse(request, headers, not_a_stream(request.method))
         if socket is not None:

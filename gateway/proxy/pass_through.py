@@ -17,12 +17,14 @@ from collections import deque
 from time import perf_counter
 from typing import NamedTuple, Protocol, cast
 
+from base.descriptors import is_full, reserve
 from contract.operations import called
 from gateway.api import Headers, Operation
 from gateway.configuration.graph import ClusterPlace, RouterPlace, VirtualClusterPlace
 from gateway.errors import NodeUnreachable, UpstreamTimeout
 from gateway.metrics import KINDS, Labels, Metrics
 from gateway.proxy.answers import refusal
+from gateway.proxy.exchange import WHY
 from gateway.proxy.forwarded import Client, of_a_proxy
 from gateway.proxy.upstreams import Node
 from http1.chunks import Chunks
@@ -302,6 +304,10 @@ class PassThrough(asyncio.Protocol):
             try:
                 upstream = await connected(chosen)
             except OSError as error:
+                if is_full(error):
+                    reserve.tell("connect to a node", error)
+                    last = NodeUnreachable(self.cluster.name, WHY["full"])
+                    break
                 chosen.fail()
                 last = NodeUnreachable(self.cluster.name, chosen.told("no connection", error))
                 chosen = self.cluster.cluster.live(tried)

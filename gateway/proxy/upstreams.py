@@ -118,6 +118,8 @@ class Node:
             await answer.body.read(1024 * 1024)
         except Exception as failure:
             log.debug("probe of %s failed: %s", self.url, failure)
+            if isinstance(failure, Failure) and failure.kind == "full":
+                return
             self.fail()
             if self.state == "unknown":
                 self.state = "down"

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -111,3 +113,13 @@ def test_a_gateway_of_one_process_lists_itself(two_servers, gateways) -> None:
     (found,) = processes(gateway)
     assert found["configuration"] == gateway.client().get("/gateway/health").json["configuration"]
     assert (found["pid"], found["status"]) == (gateway.process.pid, "ready")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_port_that_is_in_use_is_one_line(gateways: Callable[..., Running], processes: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        gateway = gateways(static(1), "--processes", processes, ready=False, PORT=str(port))
+        until(gateway.ended, "the gateway to end")
+        told = [line for line in gateway.output.splitlines() if "GATEWAY_KEY" not in line]
+        assert told == [f"topics: cannot listen on 127.0.0.1, port {port} (Address already in use): set HOST and PORT."]

@@ -1,15 +1,18 @@
 """Servers that fail: timeouts, what is sent again, breakers, and the kinds of errors in metrics."""
 
+import os
 import re
+import resource
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from gateway.proxy.upstreams import FAILURES, FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Breaker
-from tests.gateway.running import Running, by_topic, cluster, static
+from tests.gateway.running import Client, Running, by_topic, cluster, static
 from tests.gateway.test_static import OK, asked, raw_upstream
-from tests.instances import free_port, until
+from tests.instances import Instance, free_port, until
 
 READ = {"prefer": "x"}  # an unusual header: the request is read, and does not pass as bytes
 
@@ -153,3 +156,39 @@ def test_a_node_that_takes_no_connection_in_time_is_unreachable(gateways) -> Non
             assert (refused.status, refused.code) == (502, "node_unreachable")
         for each in waiting:
             each.close()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
+def test_without_a_free_descriptor_the_gateways_own_pages_answer(
+    two_servers: tuple[Instance, Instance], gateways: Callable[..., Running], name: str
+) -> None:
+    """Other clients get a refusal, no node is blamed, and the log gets one line a minute."""
+    gateway = gateways(static(two_servers[0].port))
+    assert gateway.process is not None
+    pid = gateway.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    with ExitStack() as kept:
+        one = gateway.client()
+        assert one.append(name, 1).status == 201
+
+        def is_full() -> bool:
+            """Sets the limit to the descriptors that are open. Those of the reserve are among them."""
+            refused = Client(gateway.port)
+            kept.callback(refused.close)
+            answer = refused.get(f"/v0/topics/{name}")
+            if answer.status == 503:
+                assert (answer.code, answer.headers["connection"]) == ("not_ready", "close")
+                return True
+            used = {int(each) for each in os.listdir(f"/proc/{pid}/fd")}
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), before[1]))
+            return False
+
+        until(is_full, "no free descriptor")
+        for _ in range(20):
+            health = Client(gateway.port)
+            kept.callback(health.close)
+            until(lambda: health.get("/gateway/health").json["status"] == "ready", "the answer of its own page")
+        assert one.get("/gateway/health").json["status"] == "ready"
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    until(lambda: gateway.client().get(f"/v0/topics/{name}").status == 200, "the gateway to take connections again")
+    assert gateway.output.count("Raise the limit of open files") == 1

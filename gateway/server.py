@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from base.descriptors import none_free
-from base.errors import TopicsError
+from base.errors import NotFound, TopicsError
+from contract.paths import canonical
 from gateway import plugins, status
 from gateway.api import Headers, Operation, Request, Response, VirtualNode, without
 from gateway.configuration import offers
@@ -273,12 +274,16 @@ class Gateway:
         request: Request | None = None
         virtual_node: VirtualNode | None = None
         real_node: int | None = None
-        unknown: UnknownRoute | None = None
+        unknown: TopicsError | None = None
         try:
             try:
                 virtual_node, real_node, path = self.addressed(site, path)
             except UnknownRoute as error:
                 unknown, path = error, NODE_PATH.sub(r"\2", path)
+            try:
+                path = canonical(path)
+            except NotFound as error:
+                unknown, path = error, "/"  # what a filter would read is not what a server reads
             body = received.body
             request = Request(
                 received.method,

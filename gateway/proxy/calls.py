@@ -112,6 +112,7 @@ class RoutedCall:
         self.stream_way: tuple[str, ...] = ()  # the way to the server of a watch stream; empty for a stream of a router
         self.way = Way(session.site)  # of a stream
         self.refused: tuple[Exception, Response] | None = None  # the last error, and its answer as filters changed it
+        self.hopeless: TopicsError | None = None  # what the client will be told, unless a filter refuses the request before
 
     @property
     def is_stream(self) -> bool:
@@ -131,7 +132,7 @@ class RoutedCall:
         answered, but the filters see it and its refusal. `own`: the gateway's own answer, which the filters also see. Raises
         TopicsError.
         """
-        site = self.session.site
+        site, self.hopeless = self.session.site, refused
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
         if request.operation.is_stream:
@@ -141,11 +142,11 @@ class RoutedCall:
             try:
                 request = self.without_wrapped_id(request)
             except InvalidRequest as error:
-                refused = refused or error
+                self.hopeless = self.hopeless or error
 
         async def last(request: Request) -> Response:
-            if refused is not None:
-                raise refused
+            if self.hopeless is not None:
+                raise self.hopeless
             if own is not None and request.operation not in site.without:
                 return own
             return await self.decided(request, virtual_node, real_node)
@@ -223,7 +224,7 @@ class RoutedCall:
         for number in range(first, len(places)):
             place = places[number]
             if request.operation in place.offers_not:
-                raise NotOffered(request.operation.value, place.offers_not[request.operation])
+                raise self.hopeless or NotOffered(request.operation.value, place.offers_not[request.operation])
             context = RequestContext(self, places, number, last, request)
             try:
                 filter_ = self.session.filter(place)

@@ -75,6 +75,8 @@ def test_refused_and_failed_requests_have_a_line(
         ("PUT", "/v0/topics/1.x", "put_topic", 502),
         ("PUT", "/node/7/v0/topics/x", "put_topic", 404),
         ("GET", "/v0/watch/g_x", "follow_watch", 404),
+        ("GET", f"/v0/topics%2F{name}", "other", 404),
+        ("POST", f"/v0/topics/{name}%2Fdelete", "other", 404),
     ]
     for method, path, _, status in asked:
         assert client.call(method, path).status == status, path

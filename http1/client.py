@@ -29,10 +29,10 @@ NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 class Failure(Exception):
     """No answer arrived, or only a part of it.
 
-    `kind`: `connect` (no connection), `full` (all connections of the pool are in use, or no file descriptor is free), `timeout` (connected, but no answer),
-    `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may have seen the request. If
-    False, the server has certainly not seen it. `stale`: the connection was kept from an earlier request, and ended before the
-    first byte of the answer.
+    `kind`: `connect` (no connection), `full` (all connections of the pool are in use, or no file descriptor is free), `timeout`
+    (connected, but no answer), `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may
+    have seen the request. If False, the server has certainly not seen it. `stale`: the connection was kept from an earlier
+    request, and ended before the first byte of the answer.
     """
 
     def __init__(self, kind: str, message: str, *, reached: bool, stale: bool = False) -> None:

@@ -73,7 +73,13 @@ class UntilReady(Pause):
 
 
 def claim_waiting(
-    name: str, node: str, most_jobs: int, lease_ms: int | None, wait_ms: int, key: Key, clock: Callable[[], int] = now_ms
+    name: str,
+    node: str,
+    most_jobs: int,
+    lease_ms: int | None,
+    wait_ms: int,
+    key: Key,
+    clock: Callable[[], int] = now_ms,
 ) -> Script[Claimed]:
     """Claims as `claim` does. If the queue has no ready job, waits up to `wait_ms` for one, while the key counts."""
     ends = time.monotonic() + min(wait_ms, LONGEST_WAIT_MS) / 1000

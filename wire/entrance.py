@@ -73,7 +73,9 @@ async def check_still(key: Key) -> None:
     """Raises Unauthorized if a request that has waited would no longer be authenticated as exactly this key. Raises NotReady."""
     await fresh_keys()
     if not keyring.holds(key):
-        raise Unauthorized("the key of this request was revoked or changed, or has expired, while it waited: use another key")
+        raise Unauthorized(
+            "the key of this request was revoked or changed, or has expired, while it waited: use another key"
+        )
 
 
 def counted(key: Key, peer: str, headers: dict[bytes, bytes]) -> Key:

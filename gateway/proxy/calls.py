@@ -112,7 +112,9 @@ class RoutedCall:
         self.stream_way: tuple[str, ...] = ()  # the way to the server of a watch stream; empty for a stream of a router
         self.way = Way(session.site)  # of a stream
         self.refused: tuple[Exception, Response] | None = None  # the last error, and its answer as filters changed it
-        self.hopeless: TopicsError | None = None  # what the client will be told, unless a filter refuses the request before
+        self.hopeless: TopicsError | None = (
+            None  # what the client will be told, unless a filter refuses the request before
+        )
 
     @property
     def is_stream(self) -> bool:

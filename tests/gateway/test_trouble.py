@@ -185,9 +185,7 @@ def test_without_a_free_descriptor_the_gateways_own_pages_answer(
 
         until(is_full, "no free descriptor")
         for _ in range(20):
-            health = Client(gateway.port)
-            kept.callback(health.close)
-            until(lambda: health.get("/gateway/health").json["status"] == "ready", "the answer of its own page")
+            until(lambda: gateway.health() == "ready", "the answer of its own page")
         assert one.get("/gateway/health").json["status"] == "ready"
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     until(lambda: gateway.client().get(f"/v0/topics/{name}").status == 200, "the gateway to take connections again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watch.frames import in_lines
+from contract.sse import in_lines
 
 
 def record(

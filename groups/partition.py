@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from base.errors import InvalidRequest
+from contract.sse import of_lines
 from watch.batch import Batch
-from watch.frames import of_lines
 
 MAX_CHARACTERS = 256
 PREFIX = "tag_prefix:"

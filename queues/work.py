@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from base.clock import now_ms
 from base.errors import NotAQueue, TopicNotFound, TopicsError
+from contract import sse
 from queues.claim import MOST_JOBS, claim
 from queues.settle import Nack, holding, parsed, settle
 from queues.waiting import freed
@@ -20,7 +21,6 @@ from store.script import Statement
 from topics.config import MAX_PRIORITY, LeaseMs
 from topics.read.stamps import seen
 from watch.api import StreamQuery
-from watch.frames import in_lines
 from watch.hub import Hub
 from watch.pump import Pump, Send
 from wire.keys import Key
@@ -157,7 +157,7 @@ class WorkStream(Pump):
         for seq, job in zip(done.seqs, done.jobs, strict=True):
             self.held[seq] = str(parsed(msgspec.json.decode(job, type=Lease).lease_id))
             data = f'{{"topic":"{self.topic}",{seen(job, self.key.prefixes)[1:]}'
-            self.say(b"event: job\nid: %d\ndata: %b\n\n" % (seq, in_lines(data.encode())))
+            self.say(sse.event("job", data.encode(), b"%d" % seq))
 
     def close(self) -> None:
         super().close()

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import msgspec
 
+from contract import sse
 from topics.read.diff import Window
 from watch import frames
 
@@ -28,14 +29,14 @@ class RecordEvents:
 
     def __init__(self, records: str, dedupes: bool) -> None:
         """`records` is JSON text from PostgreSQL. `dedupes`: a stream may leave out the records of its own nodes."""
-        self.joined, self.dedupes, self.is_cut = frames.in_lines(records.encode()), dedupes, False
+        self.joined, self.dedupes, self.is_cut = sse.in_lines(records.encode()), dedupes, False
 
     def cut(self) -> None:
         if self.is_cut:
             return
-        text = b"[%b]" % frames.of_lines(self.joined)
+        text = b"[%b]" % sse.of_lines(self.joined)
         records = msgspec.json.decode(text, type=list[msgspec.Raw])
-        self.ends = [end - 1 for end in accumulate(len(frames.in_lines(bytes(each))) + 1 for each in records)]
+        self.ends = [end - 1 for end in accumulate(len(sse.in_lines(bytes(each))) + 1 for each in records)]
         self.starts = [0, *(end + 1 for end in self.ends[:-1])]
         cuts = msgspec.json.decode(text, type=list[Cut])
         self.seqs = [each.seq for each in cuts]
@@ -132,11 +133,11 @@ class Batch:
         """Returns the records of all runs."""
         return self.runs[0] if len(self.runs) == 1 else b",".join(self.runs)
 
-    def frame(self, id: bytes) -> bytes:
+    def frame(self, line: bytes) -> bytes:
         if self.is_empty:
             return b""
         window = self.window
-        return frames.record(id, self.name, self.joined(), self.from_seq, window.next_from_seq, window.head_seq)
+        return frames.record(line, self.name, self.joined(), self.from_seq, window.next_from_seq, window.head_seq)
 
     @property
     def bytes(self) -> int:

@@ -106,11 +106,11 @@ class StreamErrorEvent(msgspec.Struct):
 
 
 class KeepAlive(msgspec.Struct):
-    """Nothing happened for 20 s. It has no data."""
+    """Nothing happened for 20 s."""
 
 
 class StreamOpen(msgspec.Struct):
-    """The stream is open. It has no data."""
+    """The stream is open."""
 
 
 OF_WATCH: dict[str, Shape] = {

@@ -1,9 +1,10 @@
 """GET /v0/topics/:topic/events: one topic in the form of django-eventstream, for a browser's `EventSource`.
 
 A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser,
-ids, event encoding and headers. We do not use the library's loop and storage, because the loop queries the storage for each
-listener in a thread, on every wake-up. Our streams wait in the event loop. All streams at the same seq share a reading and a
-rendering (feeds.py). wakes.py explains the use of the library's listener.
+ids, errors and headers. The library's events have the id in front of the data, and ours behind (contract/sse.py). We do not use
+its loop and storage, because the loop queries the storage for each listener in a thread, on every wake-up. Our streams wait in
+the event loop. All streams at the same seq share a reading and a rendering (feeds.py). wakes.py explains the use of the
+library's listener.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import time
 import msgspec
 from django.http import HttpRequest, QueryDict
 from django_eventstream.eventrequest import EventRequest
-from django_eventstream.utils import make_id, sse_encode_error, sse_encode_event
+from django_eventstream.utils import make_id, sse_encode_error
 
+from contract import sse
 from http1 import Response
 from watch.hub import Hub
 from watch.pump import Pump, Send
@@ -34,9 +36,8 @@ EVENT_HEADERS = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
-# The padding makes browsers and proxies pass on the first block instead of buffering.
-OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
-KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
+OPENING = sse.event("stream-open", b"{}")
+KEEP_ALIVE = sse.event("keep-alive", b"{}")
 
 
 class EventSeq(msgspec.Struct):
@@ -156,7 +157,7 @@ class EventStream(Pump):
             if window.lost_from is not None:
                 about["lost_from"] = window.lost_from
             since = make_id({self.name: window.gap_to})
-            reset = sse_encode_event("stream-reset", about, event_id=since, json_encode=True).encode()
+            reset = sse.event("stream-reset", msgspec.json.encode(about), since.encode())
             self.told_seq = window.gap_to if window.lost == "recreated" else None
         self.seq = window.next_from_seq
         # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
@@ -169,11 +170,8 @@ def messages(topic: str, records: str) -> bytes:
     """Returns a `message` event for each record. A watch stream has one `record` event for all records (frames.record)."""
     each = [bytes(record) for record in msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])]
     seqs = [msgspec.json.decode(record, type=EventSeq).seq for record in each]
-    events = (
-        sse_encode_event("message", record.decode(), event_id=make_id({topic: seq}))
-        for seq, record in zip(seqs, each, strict=True)
-    )
-    return "".join(events).encode()
+    ids = [make_id({topic: seq}).encode() for seq in seqs]
+    return b"".join([sse.event("message", record, id) for record, id in zip(each, ids, strict=True)])
 
 
 def asked_seq(name: str, call: StreamCall) -> int | Response | None:

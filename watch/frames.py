@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from base.errors import InvalidRequest
+from contract import sse
 
 RETRY = b"retry: 2000\n"  # the first line of the first event, because some clients take it alone for an event
 OF_BEFORE = "$topic_ids"  # in ids of earlier versions; ignored
@@ -23,7 +24,7 @@ def id_line(seqs: Mapping[str, int]) -> bytes:
     """Returns the `id:` line for the seq of each topic."""
     text = msgspec.json.encode(seqs)
     text += b" " * (-len(text) % 3)  # a length without padding, because some decoders reject padding
-    return b"id: " + base64.urlsafe_b64encode(text) + b"\n"
+    return sse.id_line(base64.urlsafe_b64encode(text))
 
 
 def parse_id(text: str) -> dict[str, int]:
@@ -43,43 +44,30 @@ def parse_id(text: str) -> dict[str, int]:
 
 
 def event(name: str, **data: Any) -> bytes:
-    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
+    return sse.event(name, msgspec.json.encode(data))
 
 
-def record(id: bytes, topic: str, records: bytes, from_seq: int, to_seq: int, head_seq: int) -> bytes:
-    """Returns a `record` event behind its `id:` line. `records` went through in_lines()."""
-    return (b'%bevent: record\ndata: {"topic":"%b","records":[%b],"from_seq":%d,"to_seq":%d,"head_seq":%d}\n\n') % (
-        id,
+def record(line: bytes, topic: str, records: bytes, from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    """Returns a `record` event with an `id:` line, which may be empty. `records` went through sse.in_lines()."""
+    return (b'event: record\ndata: {"topic":"%b","records":[%b],"from_seq":%d,"to_seq":%d,"head_seq":%d}\n%b\n') % (
         topic.encode(),
         records,
         from_seq,
         to_seq,
         head_seq,
+        line,
     )
 
 
 def record_text(topic: str, records: bytes, from_seq: int, to_seq: int, head_seq: int) -> bytes:
-    """Returns a `record` frame of a WebSocket. `records` went through in_lines()."""
+    """Returns a `record` frame of a WebSocket. `records` went through sse.in_lines()."""
     return (b'{"op":"record","topic":"%b","from_seq":%d,"to_seq":%d,"head_seq":%d,"records":[%b]}') % (
         topic.encode(),
         from_seq,
         to_seq,
         head_seq,
-        of_lines(records),
+        sse.of_lines(records),
     )
-
-
-def in_lines(json: bytes) -> bytes:
-    """Returns JSON as it stands behind `data: `. JSON may have line breaks between its tokens. Each line becomes a `data:` line,
-    and the client joins these lines again."""
-    if b"\n" not in json and b"\r" not in json:
-        return json
-    return json.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
-
-
-def of_lines(lines: bytes) -> bytes:
-    """Returns the JSON of in_lines()."""
-    return lines.replace(b"\ndata: ", b"\n")
 
 
 def without_data(records: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from contract.sse import identified
 from watch import frames
 from watch.arrived import Arrived
 from watch.batch import Batch
@@ -84,11 +85,11 @@ class Stream(Pump):
     def told_gone(self, position: Position) -> bytes:
         self.progress += 1
         frame = position.tell_gone()
-        return self.id_line() + frame
+        return identified(frame, self.id_line())
 
     def say(self, frame: bytes) -> None:
         """Queues a frame. Its id has the positions of the moment of sending."""
-        self.queue(lambda: self.id_line() + frame)
+        self.queue(lambda: identified(frame, self.id_line()))
 
     def heartbeat(self) -> bytes:
         """Returns a heartbeat, with an id that no frame has sent."""
@@ -148,6 +149,6 @@ class Stream(Pump):
             return batch.message
         seq = position.seq
         # `id_line` must run while the position is at the frame's end, so each id is made inside the loop.
-        parts = [self.id_line() + frame for frame in position.advance(batch)]
+        parts = [identified(frame, self.id_line()) for frame in position.advance(batch)]
         self.has_moved_unsaid = not parts and (self.has_moved_unsaid or position.seq != seq)
         return b"".join(parts) if parts else None

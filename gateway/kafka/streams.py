@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest, NotAcceptable, NotFound, NotReady, TopicsError
+from contract import sse
 from gateway.api import Request, Response
 from gateway.kafka.client import absent
 from gateway.kafka.following import FollowedPart, TopicFollower
@@ -32,8 +33,7 @@ STREAM = (
     (b"x-accel-buffering", b"no"),
 )
 RETRY = b"retry: 2000\n"
-OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
-KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
+OPENING, KEEP_ALIVE = sse.event("stream-open", b"{}"), sse.event("keep-alive", b"{}")
 KEEP_ALIVE_SECONDS = 20.0
 LOOK_SECONDS = 1.0  # for topics that were deleted, and after a failed read
 SESSION_TTL_MS = 300_000
@@ -210,12 +210,12 @@ class KafkaWatch:
                 return frames
         if follower.ring is not None and name not in self.live and not follower.is_gone:
             self.live.add(name)
-            frames.append(self.id + event("caught-up", topic=name, head_seq=follower.seq))
+            frames.append(event("caught-up", self.id, topic=name, head_seq=follower.seq))
         return frames
 
     def frames(self, name: str, part: FollowedPart) -> list[bytes]:
         if part.deleted:
-            return [self.id + event("topic-deleted", topic=name, head_seq=part.head_seq, reason="deleted")]
+            return [event("topic-deleted", self.id, topic=name, head_seq=part.head_seq, reason="deleted")]
         found: list[bytes] = []
         is_first = name in self.first
         self.first.discard(name)
@@ -234,7 +234,7 @@ class KafkaWatch:
                 part.to_seq,
                 max(part.head_seq, part.to_seq),
             )
-            found.append(self.id + b"event: record\ndata: " + in_lines(head) + b"\n\n")
+            found.append(sse.event("record", head, self.id))
         return found
 
     def tombstone(self, name: str, part: FollowedPart, *, is_first: bool) -> bytes:
@@ -243,7 +243,7 @@ class KafkaWatch:
         if is_first and lost["reason"] in LATE:
             lost |= {"cause": lost["reason"], "reason": "from_seq_too_old"}
         position, ids = self.position
-        return id_line({**position, name: lost["gap_to"], IDS: ids}) + event("tombstone", topic=name, **lost)
+        return event("tombstone", encoded_id({**position, name: lost["gap_to"], IDS: ids}), topic=name, **lost)
 
     @property
     def position(self) -> tuple[dict[str, int], dict[str, str]]:
@@ -255,22 +255,11 @@ class KafkaWatch:
     @property
     def id(self) -> bytes:
         position, ids = self.position
-        return id_line({**position, IDS: ids})
+        return encoded_id({**position, IDS: ids})
 
 
-def id_line(position: dict[str, Any]) -> bytes:
-    return b"id: " + encoded_id(position) + b"\n"
-
-
-def event(name: str, **data: Any) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
-
-
-def in_lines(json: bytes) -> bytes:
-    """Returns JSON as it stands behind `data: `: each of its lines becomes one."""
-    if b"\n" not in json and b"\r" not in json:
-        return json
-    return json.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+def event(name: str, id: bytes, **data: Any) -> bytes:
+    return sse.event(name, msgspec.json.encode(data), id)
 
 
 def last_id(request: Request) -> str:
@@ -302,7 +291,7 @@ async def events(pages: TopicPages, tail: KafkaTail, request: Request, name: str
                 "condition": "bad-request",
                 "text": f"Invalid request: the last id is not from {name}: connect without it.",
             }
-            return Response(200, STREAM, b"event: stream-error\nid: error\ndata: %b\n\n" % msgspec.json.encode(error))
+            return Response(200, STREAM, event("stream-error", b"error", **error))
         seq = int(number)
     follower = TopicFollower(pages, tail, name, seq, topic.id, match, 100)
     return Response(200, STREAM, event_parts(follower))
@@ -341,11 +330,9 @@ def message_frames(name: str, part: FollowedPart) -> bytes:
     """Returns the bytes of a part: a reset for a loss, and a message for each record."""
     reset = b""
     if part.lost is not None:
-        about = msgspec.json.encode({"channels": [name]})
-        reset = b"event: stream-reset\nid: %b:%d\ndata: %b\n\n" % (name.encode(), part.lost["gap_to"], about)
+        reset = event("stream-reset", b"%b:%d" % (name.encode(), part.lost["gap_to"]), channels=[name])
     return reset + b"".join([message_frame(name, each) for each in part.records])
 
 
 def message_frame(name: str, record: Shown) -> bytes:
-    data = in_lines(record.json(tags=True, meta=True))
-    return b"event: message\nid: %b:%d\ndata: %b\n\n" % (name.encode(), record.seq, data)
+    return sse.event("message", record.json(tags=True, meta=True), b"%b:%d" % (name.encode(), record.seq))

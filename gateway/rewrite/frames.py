@@ -57,12 +57,12 @@ class Frame:
 
     def encoded(self) -> bytes:
         lines = list(self.others)
-        if self.id is not None:
-            lines.append(b"id: " + self.id)
         if self.event:
             lines.append(b"event: " + self.event)
         if self.data is not None:
             lines += [b"data: " + line for line in self.data.split(b"\n")]
+        if self.id is not None:  # behind the data, as contract/sse.py explains
+            lines.append(b"id: " + self.id)
         return b"\n".join(lines) + b"\n\n"
 
 

@@ -39,9 +39,9 @@ def test_retry_comes_first(api: Api, name: str) -> None:
         start = b""
         while b"\n\n" not in start:
             start += stream.read()
-        first, event = start.partition(b"\n\n")[0].split(b"\n")[:2]
-        assert first == b"retry: 2000"
-        assert event.startswith(b"id: ")
+        first, event, *_, last = start.partition(b"\n\n")[0].split(b"\n")
+        assert (first, event) == (b"retry: 2000", b"event: record")
+        assert last.startswith(b"id: ")
 
 
 def test_caught_up_comes_once(api: Api, name: str) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from base.clock import now_ms
+from contract import sse
 from gateway.api import Request, Response, RouterContext
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.frames import Frame, closed, frames
@@ -138,7 +139,9 @@ class WatchStream(SplicedStream):
             found.append(self.event("record", to, records=records, from_seq=position, to_seq=to, head_seq=self.head))
             position = to
         if position != page.next:
-            found.append((page.next, self.id(page.next) + b"\n"))  # the id alone advances the client's position
+            found.append(
+                (page.next, sse.id_line(self.id(page.next)) + b"\n")
+            )  # the id alone advances the client's position
         return found
 
     def batches(self, records: list[Raws]) -> list[list[Raws]]:
@@ -164,13 +167,11 @@ class WatchStream(SplicedStream):
         return told
 
     def id(self, position: int) -> bytes:
-        return b"id: " + encoded_id({self.topic.name: position}) + b"\n"
+        return encoded_id({self.topic.name: position})
 
     def event(self, event: str, position: int, **data: Any) -> tuple[int, bytes]:
         text = msgspec.json.encode({"topic": self.topic.name, **data})
-        # The record keeps its server's bytes, which can contain line breaks between JSON tokens.
-        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
-        return position, self.id(position) + b"event: %s\ndata: %s\n\n" % (event.encode(), lines)
+        return position, sse.event(event, text, self.id(position))
 
     async def live(self) -> AsyncGenerator[bytes]:
         has_told = False
@@ -222,7 +223,7 @@ class EventsStream(SplicedStream):
         return PositionRead(client, 0, 100, counts_matches=True)
 
     def opening(self) -> bytes:
-        return b"event: stream-open\ndata:\n\n"
+        return sse.event("stream-open", b"{}")
 
     def told(self, page: SegmentPage, is_first: bool) -> list[tuple[int, bytes]]:
         name, found = self.topic.name, []
@@ -234,9 +235,7 @@ class EventsStream(SplicedStream):
         return found
 
     def event(self, event: str, position: int, data: Any) -> tuple[int, bytes]:
-        lines = msgspec.json.encode(data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
-        head = f"id: {self.topic.name}:{position}\nevent: {event}\ndata: ".encode()
-        return position, head + lines + b"\n\n"
+        return position, sse.event(event, msgspec.json.encode(data), f"{self.topic.name}:{position}".encode())
 
     async def live(self) -> AsyncGenerator[bytes]:
         async for frame in self.followed(await self.connect()):

@@ -34,7 +34,7 @@ Ts = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class WebhookShown(Settings, kw_only=True):
-    """A webhook's config and state. `headers` has the names alone."""
+    """A webhook's config and state."""
 
     webhook: str
     """The webhook's name."""

@@ -65,7 +65,7 @@ class Settings(Request):
     max_wait_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0
     """For `batch`: milliseconds for which a call waits for more records."""
     headers: Annotated[dict[str, str], Meta(max_length=MOST_HEADERS)] = msgspec.field(default_factory=dict)
-    """Headers of each call. Answers show their names alone."""
+    """Headers of each call. Answers show `***` instead of a value. In a change with the same `url`, `***` keeps the value."""
     timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 15_000
     """Milliseconds until a call without an answer has failed."""
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 8

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from base.errors import Forbidden, Incompatible, NotFound
+from base.errors import Forbidden, Incompatible, InvalidRequest, NotFound
 from push.webhooks.config import PutWebhook, Settings
 from push.webhooks.retry import FAILING
 from push.webhooks.signing import new_secret
@@ -27,6 +27,7 @@ T = TypeVar("T")
 HALT_MS = 30_000  # a change that does not finish, because its process ended, holds the webhook for this long
 PREVIOUS_MS = 86_400_000  # how long calls have a signature by the secret before
 LOOK_SECONDS = 0.02
+HIDDEN = "***"  # what answers show in place of the value of a header
 
 COLUMNS = """
 SELECT id, name, prefixes, url, config::text, secret, previous_secret, previous_until_ts, created_ts, updated_ts, paused,
@@ -133,7 +134,22 @@ class WaitingCount(NamedTuple):
 
 def hidden(settings: Settings) -> Settings:
     """Returns the settings as answers show them: values of headers can be secrets."""
-    return msgspec.structs.replace(settings, headers=dict.fromkeys(settings.headers, "***"))
+    return msgspec.structs.replace(settings, headers=dict.fromkeys(settings.headers, HIDDEN))
+
+
+def revealed(wanted: PutWebhook, before: Stored | None) -> PutWebhook:
+    """Returns a config with the values of its headers. In a change, the value that answers show stands for the value of before.
+
+    Raises InvalidRequest if there is none, or if the URL differs: who cannot see a value must not send it elsewhere.
+    """
+    known = before.settings.headers if before is not None and before.url == wanted.url else {}
+    headers = {name: known.get(name, value) if value == HIDDEN else value for name, value in wanted.headers.items()}
+    for name, value in headers.items():
+        if value == HIDDEN:
+            raise InvalidRequest(
+                f"headers contains {HIDDEN} instead of the value of {name!r}: send it", field="headers"
+            )
+    return msgspec.structs.replace(wanted, headers=headers)
 
 
 def stored(*row: Any) -> Stored:
@@ -246,6 +262,7 @@ def create(name: str, wanted: PutWebhook, secret: str, key: Key, now: int) -> Sc
     """Returns False if the webhook exists."""
     if not (yield Statement(INSERT, {"name": name, **columns(wanted, secret, key, now)})):
         return False
+    revealed(wanted, None)
     yield from begin(name, wanted, key.prefixes, now)
     made = yield from find(name)
     yield from audit.note("create", "webhook", name, after=made.audited())
@@ -275,7 +292,7 @@ def change_locked(before: Stored, wanted: PutWebhook, key: Key, now: int) -> Scr
         raise Incompatible(
             "records wait in the order of before: replay, or keep the order until none waits", field="order"
         )
-    secret = before.secret if wanted.secret is UNSET else wanted.secret
+    secret, wanted = before.secret if wanted.secret is UNSET else wanted.secret, revealed(wanted, before)
     was = yield from topics_of(before.name, before.settings, before.prefixes)
     stay = {each.id for each in (yield from topics_of(before.name, wanted, key.prefixes))}
     left = [each for each in was if each.id not in stay and each.cursor_id is not None]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -62,6 +63,34 @@ def test_all_processes_add_up(instances: Callable[..., Instance], name: str) -> 
         live.append(name, data)
     appended = ("topics_appended_records_total", ())
     until(lambda: samples(live).get(appended) == 41, "both workers to have told what they counted")
+
+
+def test_the_figures_of_a_queue(views: ApiClient, name: str) -> None:
+    views.put(f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 2, "dead_letter": f"{name}-dead"})
+    views.append(name, *range(10))
+
+    def settle(what: str, count: int, **more: int) -> None:
+        held = views.post(f"/v0/topics/{name}/claim", {"node": "w", "max": count}).json["claimed"]
+        assert len(held) == count
+        if what:
+            views.post(f"/v0/topics/{name}/{what}", {"node": "w", "seqs": [each["$seq"] for each in held], **more})
+
+    settle("nack", 1)  # the first delivery of the job that becomes a dead letter
+    settle("nack", 1)
+    settle("ack", 1)
+    settle("nack", 3, delay_ms=3_600_000)
+    settle("", 2)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE topics_record SET ts = ts - 3600000")
+    figures = {metric: value for (metric, labels), value in samples(views).items() if labels == (("queue", name),)}
+    assert figures.pop("topics_queue_oldest_ready_seconds") >= 3600
+    assert figures == {
+        "topics_queue_ready_jobs": 3,
+        "topics_queue_in_flight_jobs": 2,
+        "topics_queue_delayed_jobs": 3,
+        "topics_queue_dead_lettered_total": 1,
+        "topics_queue_dead_letters": 1,
+    }
 
 
 def test_what_is_throttled_counts(views: ApiClient, name: str, settings) -> None:

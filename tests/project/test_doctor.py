@@ -16,9 +16,11 @@ import pytest
 
 from tests.api.clients import HttpClient
 from tests.deadlines import DEADLINE
+from tests.groups.member import joined
 from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.preloaded import run
 from tests.push.bus import Client
+from tests.watch.wire import Api
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,28 @@ def test_an_sql_object_of_another_version(whole: Instance) -> None:
     assert "SQL objects: 1 applied." in migrate().stdout
     assert migrate("--check").returncode == 0
     assert "objects" not in lines(whole)
+
+
+def test_a_queue_and_a_group_that_nobody_works_on(whole: Instance) -> None:
+    api = HttpClient(whole.port)
+    api.append("unclaimed", 1, 2, config={"type": "queue"})
+    api.append("unread", 1)
+    member = joined(Api(whole.port), "unread", "billing", from_seq=0, partitions=1)
+    assert member.commit(*member.until_seqs(1)).status == 200
+    api.append("unread", 2, 3)
+    assert not {"queues", "groups"} & set(lines(whole))  # jobs may wait for some minutes, and the group has a member
+    with whole.connect() as connection:
+        connection.execute(
+            "UPDATE topics_record SET ts = ts - 3600000"
+            " WHERE topic_id = (SELECT id FROM topics_topic WHERE name = 'unclaimed')"
+        )
+    assert member.leave().status == 200
+    member.close()
+    found = lines(whole)
+    assert found["queues"].startswith("warning Queue unclaimed has 2 ready jobs. The oldest waits for 1 h")
+    assert found["queues"].endswith("No worker claims jobs. Start one.")
+    said = "warning Group billing of unread has no member and is 2 records behind."
+    assert found["groups"] == f"{said} Start a member. If no reader needs the group, delete it."
 
 
 def test_processes_that_do_not_run(instances: Callable[..., Instance]) -> None:

@@ -133,3 +133,10 @@ def hang(seconds: float = 60) -> Answer:
 
 def reset(handler: Handler, batch: Batch) -> None:
     handler.reset()
+
+
+def early_hints(handler: Handler, batch: Batch) -> None:
+    """Answers 200 behind an answer that is not the last one."""
+    final = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" + final)
+    batch.status = 200

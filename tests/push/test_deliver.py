@@ -10,7 +10,7 @@ import pytest
 
 from tests.instances import WHOLE, Instance, until
 from tests.push.bus import Client, new_client, new_topic, until_acknowledged, url
-from tests.push.receiver import Batch, Handler, Receiver, hang, reset
+from tests.push.receiver import Batch, Handler, Receiver, early_hints, hang, reset
 
 
 def test_it_delivers(publisher: Client, subscriber: Client, topic: str, receiver: Receiver) -> None:
@@ -30,6 +30,21 @@ def test_it_delivers(publisher: Client, subscriber: Client, topic: str, receiver
     assert batch.attempt == 1
     until(subscriber.drained, "the queue to be empty")
     assert subscriber.events() == {"sent": 2, "queued": 0, "oldest": None}
+
+
+def test_early_hints_are_not_the_answer(publisher: Client, subscriber: Client, topic: str, receiver: Receiver) -> None:
+    receiver.answer = early_hints
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, max=1)
+    wanted = [url(n) for n in range(1, 4)]
+    for each in wanted:
+        publisher.publish(topic, each)
+    until_acknowledged(receiver, wanted)
+    until(subscriber.drained, "the queue to be empty")
+    assert [(event["url"], batch.attempt) for batch in receiver.batches for event in batch.events] == [
+        (each, 1) for each in wanted
+    ]
+    assert subscriber.events() == {"sent": 3, "queued": 0, "oldest": None}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import WebhookVerificationError
 from push.webhooks.signing import key_of, signature
 from tests.instances import Instance, until
 from tests.push.hooks import Hook, append, call, new_name
-from tests.push.receiver import Batch, Handler, Receiver
+from tests.push.receiver import Batch, Handler, Receiver, early_hints
 
 
 @pytest.fixture
@@ -53,6 +53,17 @@ def test_a_consumer_may_have_the_name_of_a_webhook(bus: Instance, receiver: Rece
     append(bus, topic, 2)
     hook.until_data([1, 2])
     assert call(bus, "GET", cursor).body["seq"] == 0
+
+
+def test_early_hints_are_not_the_answer(bus: Instance, receiver: Receiver, topic: str) -> None:
+    receiver.answer = early_hints
+    append(bus, topic, 1, 2, 3)
+    hook = Hook(bus, receiver, topic, order="topic")
+    hook.until_data([1, 2, 3])
+    shown = until(lambda: hook.get() if hook.get()["delivered_total"] == 3 else None, "the outcomes to be stored")
+    assert (shown["state"], shown["calls_total"], shown["failed_total"], shown["waiting"]) == ("running", 3, 0, 0)
+    assert [(each["status"], each["state"]) for each in hook.log()] == [(200, "delivered")] * 3
+    assert hook.data(good=False) == [1, 2, 3]
 
 
 @pytest.mark.guarantee("H1")

@@ -100,6 +100,15 @@ def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:
     assert (shown["topic"], shown["cap_records"], shown["dedupe_node"]) == (name, "2", "no")
 
 
+def test_a_queue_of_unique_tags_is_created(either: Shell, name: str) -> None:
+    assert either("create", name, "--type", "queue", "--unique-tags").out == f"{name} is created\n".encode()
+    config = answered(either, "get", name)["config"]
+    assert (config["type"], config["unique_tags"]) == ("queue", True)
+    refused = either("create", name, "--no-unique-tags")
+    assert (refused.code, "unique_tags" in refused.err) == (1, True)
+    assert answered(either, "get", name)["config"] == config
+
+
 def test_a_topic_is_deleted(either: Shell, name: str) -> None:
     either("append", name, stdin=b"1\n")
     either("routers", "put", f"{name}-r", name, f"{name}-d")

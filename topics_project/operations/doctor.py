@@ -155,7 +155,7 @@ def of_tables() -> Iterator[Finding]:
         }
         for subject, problems in found.items():
             for each in problems:
-                yield Finding(WARNING, subject, each.text, each.advice)
+                yield Finding(WARNING, subject, each.text.removesuffix("."), each.advice)
     for kind in ("web", *expected(seen)):
         if now - (last := seen.get(kind, 0)) <= STALE_MS:
             yield Finding(OK, kind, "runs")

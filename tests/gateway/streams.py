@@ -2,8 +2,10 @@
 
 import json
 import socket
+import time
 from typing import Any
 
+from tests.deadlines import DEADLINE
 from tests.gateway.running import Running
 
 
@@ -39,8 +41,12 @@ class Stream:
         self.text, self.rest = self.text + self.rest[:size], self.rest[size + 2 :]
 
     def event(self, *names: str) -> dict[str, Any]:
-        """The data of the next event of one of these names. Raises EOFError where the stream ends before."""
-        while True:
+        """The data of the next event of one of these names. Raises EOFError where the stream ends before.
+
+        A heartbeat is no sign that the event still comes.
+        """
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
             while b"\n\n" not in self.text:
                 self.more()
             frame, _, self.text = self.text.partition(b"\n\n")
@@ -49,6 +55,7 @@ class Stream:
             self.id = fields.get("id", self.id)
             if fields.get("event") in names:
                 return dict(json.loads(fields["data"]))
+        raise AssertionError(f"waited {DEADLINE:.0f} s for {' or '.join(names)}")
 
     def records(self, number: int) -> dict[str, list[Any]]:
         """The data of the next so many records, by topic."""

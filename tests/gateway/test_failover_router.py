@@ -304,14 +304,21 @@ def test_a_dead_server_is_replaced(
 def test_a_server_that_hangs_is_replaced(
     two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
 ) -> None:
-    """The lease ends before `answerMs`, and before the server's first failure is known."""
+    """The lease ends before `answerMs`, and before the server's first failure is known.
+
+    When the server comes back, it stays the spare.
+    """
     _, second = two_servers
     with start() as hanging:
-        gateway = gateways(failover(hanging.port, second.port, witness.port, switch="health", afterMs=1000))
+        gateway = gateways(failover(hanging.port, second.port, witness.port, switch="health", afterMs=3000))
         until(lambda: acked(gateway, name), "the first write")
         with frozen(hanging):
             until(lambda: acked(gateway, name), "the spare to take over")
             assert second.get(f"/v0/topics/{name}")[0] == 200
+        until(hanging.is_ready, "the server to come back")
+        until(lambda: gateway.client().append(name, "after").status == 200, "a write at the former spare")
+        places = ["after" in (record["data"] for record in read_all(each, name)) for each in (hanging, second)]
+        assert places == [False, True]
     assert "The route 'second' is now live" in gateway.output
 
 

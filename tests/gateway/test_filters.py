@@ -181,10 +181,21 @@ def test_a_changed_file_of_keys_counts_and_a_broken_one_does_not(
     assert comes_in()
 
 
+def issued() -> ec.EllipticCurvePrivateKey:
+    """A key with which an issuer signs tokens."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def publish(file: Path, **keys: ec.EllipticCurvePrivateKey) -> None:
+    """Writes the public keys of an issuer, by their ids."""
+    of = jwt.algorithms.ECAlgorithm.to_jwk
+    public = [{**of(key.public_key(), as_dict=True), "kid": kid, "alg": "ES256"} for kid, key in keys.items()]
+    file.write_text(json.dumps({"keys": public}))
+
+
 def tokens(context: Context, **config: Any) -> tuple[Any, ec.EllipticCurvePrivateKey]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    public = {**jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": "k1", "alg": "ES256"}
-    (context.folder / "jwks").write_text(json.dumps({"keys": [public]}))
+    key = issued()
+    publish(context.folder / "jwks", k1=key)
     wanted = {"jwksFile": "jwks", "issuer": "https://id.example", "audience": "topics", **config}
     return made(AuthenticateFactory(), context, jwt=wanted), key
 
@@ -236,7 +247,7 @@ def test_a_token_for_somebody_else_or_another_time_is_401(context: Context, clai
 
 def test_a_forged_token_is_401(context: Context) -> None:
     it, key = tokens(context)
-    forged = ec.generate_private_key(ec.SECP256R1())
+    forged = issued()
     nothing = jwt.encode({**CLAIMS, "exp": 2**31}, "", algorithm="none", headers={"kid": "k1"})
     confused = jwt.encode({**CLAIMS, "exp": 2**31}, "x" * 64, algorithm="HS256", headers={"kid": "k1"})
     for each in (token(forged), token(key, kid="k2"), nothing, confused):

@@ -20,6 +20,7 @@ from tests.deadlines import DEADLINE
 from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
+from tests.gateway.test_reading import ENCODED, ENCODED_APPENDS
 from tests.groups.member import session_of
 from tests.instances import ROOT, Instance, start, until
 from tests.preloaded import run
@@ -202,6 +203,24 @@ def test_a_stream_of_a_gateway_that_has_not_seen_the_move_goes_on_at_the_other_s
     assert client.append(name, "next").status == 200
     told = stream.event("message", "stream-reset")
     assert (told.get("$seq"), told.get("data")) == (4, "next")
+
+
+def test_encoded_calls_go_to_the_new_server_once_the_topic_has_moved(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, "before")
+    assert migrate(gateway, name).returncode == 0
+    left = shown(direct(old), name)
+    for spelling in ENCODED_APPENDS:
+        assert client.post(spelling.format(name), {"records": [{"data": spelling}]}).status == 200
+    for spelling in ENCODED:
+        records = client.get(spelling.format(name)).json["records"]
+        assert [each["data"] for each in records] == ["before", *ENCODED_APPENDS]
+    assert [each["data"] for each in shown(direct(new), name)] == ["before", *ENCODED_APPENDS]
+    assert shown(direct(old), name) == left
 
 
 @pytest.mark.guarantee("G2")

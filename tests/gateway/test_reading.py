@@ -61,6 +61,8 @@ def gateway(two_servers, gateways):
 
 
 ENCODED = ["/v0/%74opics/{}/records", "/%76%30/topics/{}/records", "/v0/topics/{}/%72ecords"]
+ENCODED_APPENDS = ["/v0/%74opics/{}", "/%76%30/topics/{}"]
+ENCODED_DELETES = ["/v0/%74opics/{}/delete", "/v0/topics/{}/%64elete"]
 WITH_SLASH = ["/v0%2Ftopics%2F{}/records", "/v0/topics%2f{}/records", "/v0/topics/{}%2Frecords"]
 
 
@@ -77,6 +79,27 @@ def test_an_encoded_path_is_the_call_that_the_server_sees(
     assert [each["data"] for each in read["records"]] == [f"{OWN}{name}"]
     gateway.client(prefix="/topic").append(f"us.{name}", 1)
     assert gateway.client(prefix="/topic").get(spelling.format(f"us.{name}")).json["head_seq"] == 1
+
+
+def test_an_encoded_append_or_delete_reaches_only_the_topic_with_the_prefix(
+    gateway, direct, two_servers, name: str
+) -> None:
+    """The client spells the whole name of another tenant's topic."""
+    server, client, theirs = direct(two_servers[0]), gateway.client(prefix="/prefix"), f"theirs.{name}"
+    server.append(theirs, "theirs", "theirs")
+    before = server.get(f"/v0/topics/{theirs}/records").json["records"]
+
+    def own() -> list[Any]:
+        return [each["data"] for each in server.get(f"/v0/topics/{OWN}{theirs}/records").json["records"]]
+
+    for spelling in ENCODED_APPENDS:
+        appended = client.post(spelling.format(theirs), {"records": [{"data": spelling}]})
+        assert (appended.status in (200, 201), appended.json["topic"]) == (True, theirs)
+    assert own() == ENCODED_APPENDS
+    for seq, spelling in enumerate(ENCODED_DELETES, 1):
+        assert client.post(spelling.format(theirs), {"seqs": [seq]}).status == 200
+        assert own() == ENCODED_APPENDS[seq:]
+    assert server.get(f"/v0/topics/{theirs}/records").json["records"] == before
 
 
 def test_a_browser_behind_a_prefix_gets_json_without_the_prefix(gateway, direct, two_servers, name: str) -> None:

@@ -52,6 +52,18 @@ def test_memory_is_lost_with_a_crash() -> None:
     assert read("t") == ([4], 4)
 
 
+def test_a_database_that_was_copied_counts_as_crashed() -> None:
+    write("t", *"abc")
+    reserved = head("t").reserved_seq
+    assert reserved > 3
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE topics_survived SET home = 'elsewhere'")
+    for _ in range(2):  # the second finds nothing to do
+        restart.recover(connection)
+        assert lost("t", 3) == ("restart", reserved)
+        assert read("t") == ([1, 2, 3], 3)
+
+
 @pytest.mark.guarantee("W5")
 def test_what_survived_stays() -> None:
     configure("t", "memory")

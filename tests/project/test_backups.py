@@ -15,6 +15,7 @@ from django.db import connection
 
 import embedded
 from base.refusal import Refusal
+from embedded.programs import clients
 from tests.docs.process import environment
 from tests.instances import ROOT, Instance
 from tests.preloaded import run
@@ -107,6 +108,26 @@ def test_everything_comes_back(desk: Desk) -> None:
             " FROM pg_proc WHERE proname = 'pipeline_append'"
         ).fetchall()
     assert rights == [(True, True, False)]
+
+
+def test_a_plain_dump_gives_no_seq_twice(desk: Desk) -> None:
+    """An operator of the database dumps and restores it with all tables, as every night."""
+    url = desk.instance.servers.database_url
+    with desk.stopped():
+        with psycopg.connect(url) as session:
+            folder = clients(session.info.server_version // 10_000)
+        dump = [str(folder / "pg_dump"), "--format=custom", "--file=plain.dump", url]
+        subprocess.run(dump, cwd=desk.folder, check=True)
+    desk.instance.start()
+    seen = Api(desk.instance.port).append("orders", 5)
+    with desk.stopped():
+        with psycopg.connect(url) as session:
+            session.execute("DROP SCHEMA public, topics CASCADE; CREATE SCHEMA public")
+        restore = [str(folder / "pg_restore"), "--exit-on-error", f"--dbname={url}", "plain.dump"]
+        subprocess.run(restore, cwd=desk.folder, check=True)
+    desk.instance.start()
+    assert Api(desk.instance.port).append("orders", 6) > seen
+    assert desk.values("orders") == "1 2 3 4 6"
 
 
 def test_a_backup_fills_a_new_instance(desk: Desk, instances: Callable[..., Instance]) -> None:

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION door_recover() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM topics_survived) THEN
+    IF NOT EXISTS (SELECT FROM topics_survived WHERE home = topics_home()) THEN
         PERFORM topics_recover();
     END IF;
 END

@@ -3,6 +3,8 @@
 -- also have taken back the end of the log. So every topic continues above the seqs that a reader can have seen
 -- (topics_skip_reserved). Without a crash, the function reads one row.
 --
+-- A database that was restored from a dump counts as crashed, because readers can have seen seqs above those of the dump.
+--
 -- Every process calls it on every new connection before it reads, because a crash ends all connections.
 --
 -- Volatile records are at or below the `volatile_seq` of their topic. So the function examines record by record only topics
@@ -18,11 +20,11 @@ DECLARE
     own     bigint;
     spans   bigint;
 BEGIN
-    IF EXISTS (SELECT FROM topics_survived) THEN
+    IF EXISTS (SELECT FROM topics_survived WHERE home = topics_home()) THEN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock(7004);  -- several processes can find the crash at once: the first one repairs, the others wait
-    IF EXISTS (SELECT FROM topics_survived) THEN
+    IF EXISTS (SELECT FROM topics_survived WHERE home = topics_home()) THEN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock(7001);  -- and no router forwards missing records meanwhile
@@ -76,6 +78,6 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM topics_skip_reserved();
-    INSERT INTO topics_survived VALUES (true);
+    INSERT INTO topics_survived VALUES (true, topics_home()) ON CONFLICT (alive) DO UPDATE SET home = excluded.home;
 END
 $$;

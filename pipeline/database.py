@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from base.database_url import database_url
 from base.refusal import Refusal
 from base.secret import secret
+from store.session import RELIED_ON
 
 DRIVER = "org.postgresql.Driver"
 JDBC = "jdbc:postgresql://"
@@ -36,7 +37,9 @@ class Database(NamedTuple):
 
     def connect(self) -> psycopg.Connection[Any]:
         """Opens a connection in autocommit mode. Raises psycopg.OperationalError."""
-        return psycopg.connect(self.dsn, autocommit=True, application_name="topics pipeline")
+        opened = psycopg.connect(self.dsn, autocommit=True, application_name="topics pipeline")
+        opened.execute(RELIED_ON)
+        return opened
 
     @property
     def jdbc(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from base.slot import Slot
 from store import liveness, planner, serving, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 from store.database import check_version
+from store.session import RELIED_ON
 
 ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # PostgreSQL cancels a statement after this time
 # Statements that each new connection runs first, before its limits are set, because recovery from a crash may take long.
@@ -280,6 +281,7 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str =
         connection = Connection(await watched.answered(connecting, most))
     try:
         check_version(connection.server.server_version)
+        await connection.run(RELIED_ON)
         await connection.run(on_connect.value)
         if serving.process.holds:
             await connection.run(serving.HOLD)

@@ -59,6 +59,8 @@ def translated(error: BaseException) -> TopicsError | None:
         return NotReady("PostgreSQL took too long, so the server gave up: try again")
     if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.errors.TransactionTimeout):
         return NotReady("this server paused during a write, so PostgreSQL undid the write: try again")
+    if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+        return NotReady("PostgreSQL is read only, for example a standby: let DATABASE_URL lead to the primary")
     if isinstance(cause, psycopg.errors.DiskFull):
         return StorageFull("PostgreSQL's disk is full: delete data, or make the disk larger")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):

@@ -362,31 +362,38 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False  # printed text is meant for standard output (push/reports/reporters.py)
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "topics_project.operations.beat:Scheduler"
+
+
+def every(seconds: float, task: str) -> dict[str, Any]:
+    """Returns an entry of beat's schedule. A message is good for a minute at least, because the worker judges its age by its own
+    clock, which can be ahead of beat's. Messages that pile up are skipped (periodic.py)."""
+    return {"task": task, "schedule": seconds, "options": {"expires": max(seconds, 60.0)}}
+
+
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    # A lost wake-up delays forwarding by at most a second, and after a change of a router by a minute. A task that waited
-    # longer is not worth running.
-    "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    # A lost wake-up delays forwarding by at most a second, and after a change of a router by a minute.
+    "sweep routers": every(1.0, "routers.sweep"),
     # One probe of an index if no schedule is due. A job is appended up to a second after its time.
-    "append due jobs": {"task": "queues.append_due", "schedule": 1.0, "options": {"expires": 1.0}},
-    "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
+    "append due jobs": every(1.0, "queues.append_due"),
+    "expire": every(2.0, "topics.expire"),
     # Reads the unsettled heads. A topic without appends for 5 s gives back its reserved seqs, 1,000 topics per run.
-    "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
-    "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
+    "rest": every(5.0, "topics.rest"),
+    "reclaim": every(2.0, "topics.reclaim"),
     # A query of a small table. A due job starts in its own process.
-    "pipeline": {"task": "pipeline.start_due", "schedule": 10.0, "options": {"expires": 10.0}},
-    "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
-    "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
-    "forget delivered events": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
+    "pipeline": every(10.0, "pipeline.start_due"),
+    "report push metrics": every(10.0, "push.report"),
+    "autodrop": every(30.0, "push.autodrop"),
+    "forget delivered events": every(60.0, "push.tidy"),
     # Wake-ups use Redis and timers. The sweep finds lost wake-ups, and deliveries that a killed worker left behind.
-    "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    "sweep deliveries": every(1.0, "push.sweep"),
     # An expired session is refused even before the sweep. The sweep only deletes its row.
-    "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
+    "sweep watch sessions": every(30.0, "topics.sweep_watch_sessions"),
     # Two queries of small tables. A group with a stream ends the sessions of its killed members itself.
-    "sweep groups": {"task": "groups.sweep", "schedule": 10.0, "options": {"expires": 10.0}},
+    "sweep groups": every(10.0, "groups.sweep"),
     # Twice a minute, so that a late message skips no minute. The second run finds the minute already written.
-    "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
-    "judge": {"task": "console.judge", "schedule": 15.0, "options": {"expires": 15.0}},
-    "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
+    "sample": every(30.0, "console.sample"),
+    "judge": every(15.0, "console.judge"),
+    "thin samples": every(600.0, "console.thin"),
 }
 
 # -- The pipeline (pipeline/session.py). Values are checked when a job runs ------------------------------------------

@@ -34,7 +34,7 @@ from push.reports import counters
 from queues import counts
 from routers import routers as router_config
 from routers import stored, tasks
-from store import connection, liveness, planner, serving, threads, timeouts
+from store import connection, liveness, planner, serving, session, threads, timeouts
 from store.script import Script
 from topics import schema, wake
 from topics.api import health as readiness
@@ -49,8 +49,9 @@ from wire.turns import turns
 
 def wire() -> None:
     """Fills the slots of this process. Called once, when all models are loaded (apps.py)."""
-    # New connections, of event loops and of Django: recovery from a crash of PostgreSQL comes first.
+    # New connections, of event loops and of Django: after their settings, recovery from a crash of PostgreSQL comes first.
     connection.on_connect.set(recovery.RECOVER)
+    connection_created.connect(session.begin)
     connection_created.connect(schema.enter)
     connection_created.connect(recovery.recover)
     connection_created.connect(planner.set_up)

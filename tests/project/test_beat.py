@@ -1,4 +1,4 @@
-"""Beat: it goes on when the clock is set back, and of several beats one schedules at a time."""
+"""Beat: it goes on when the clock is set back, of several beats one schedules at a time, and a worker runs what it sends."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
 import redis
+from celery import Celery
 from django.conf import settings
 
+from base.clock import now_ms
 from base.processes import die_with_parent
 from tests.deadlines import DEADLINE
-from tests.instances import ROOT, until
+from tests.instances import ROOT, Instance, until
 from tests.preloaded import begin
+from tests.project.test_two_hosts import joining
+from tests.watch.wire import Api
 from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK
+from topics_project.periodic import client
 
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
@@ -148,25 +154,84 @@ def test_no_process_waits_for_the_lock_that_beat_holds() -> None:
     assert not [path for path in sources if str(LOCK) in path.read_text(errors="replace")]
 
 
-def test_a_clock_set_back_by_an_hour_does_not_stop_it(
-    beats: Callable[..., Beat], queue: redis.Redis, tmp_path: Path
-) -> None:
+class Clock(NamedTuple):
+    """A clock for one process: the environment that it needs, and the file that says how many seconds the clock is ahead."""
+
+    environment: dict[str, str]
+    ahead: Path
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip(
             "NOT TRIED: stepping a clock takes a preloaded library, and that a C compiler (apt-get install gcc)"
         )
     (tmp_path / "clock.c").write_text(SHIM)
-    library, clock = tmp_path / "clock.so", tmp_path / "clock"
+    library, ahead = tmp_path / "clock.so", tmp_path / "clock"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)
-    clock.write_text("0")
-    beat = beats(LD_PRELOAD=str(library), CLOCK=str(clock))
+    ahead.write_text("0")
+    return Clock({"LD_PRELOAD": str(library), "CLOCK": str(ahead)}, ahead)
+
+
+def test_a_clock_set_back_by_an_hour_does_not_stop_it(
+    beats: Callable[..., Beat], queue: redis.Redis, clock: Clock
+) -> None:
+    beat = beats(**clock.environment)
     until(lambda: beat.pid in senders(queue), "the beat to send")
     for seconds in ("-3600", "0", "3600", "-86400"):
-        clock.write_text(seconds)
+        clock.ahead.write_text(seconds)
         senders(queue)
         for _ in range(2):
             until(lambda: beat.pid in senders(queue), f"the beat to send with its clock at {seconds}")
+
+
+def test_a_worker_whose_clock_is_ahead_runs_what_beat_sends(
+    instances: Callable[..., Instance], clock: Clock, tmp_path: Path
+) -> None:
+    server = instances(TOPICS_PROCESSES="beat")
+    api = Api(server.port)
+    api.done("PUT", "/v0/topics/mails", {"type": "queue"})
+    clock.ahead.write_text("15")
+    command = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--pool", "solo"]
+    worker = launch(command, {**server.environment, **joining(server), **clock.environment}, tmp_path / "worker.log")
+    try:
+        for number in range(2):  # the second has its time when the first is done
+            api.done("PUT", f"/v0/topics/mails/schedules/s{number}", {"not_before": now_ms(), "data": number})
+            until(lambda: api.done("GET", "/v0/topics/mails")["head_seq"] == number + 1, "the job")  # noqa: B023
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+
+
+def test_messages_that_piled_up_are_skipped() -> None:
+    app, name = Celery("pile", task_cls="topics_project.periodic:Task"), "console.thin"  # each 600 s
+    runs: list[int] = []
+
+    @app.task(name=name)
+    def step() -> None:
+        runs.append(1)
+
+    client().delete(f"topics:ran:{name}")
+    step()  # a direct call runs always, and leaves no mark
+    step.push_request(called_directly=False)
+    try:
+        for _ in range(5):
+            step()
+        assert len(runs) == 2
+        client().delete(f"topics:ran:{name}")
+        step()
+        assert len(runs) == 3
+        assert 0 < client().pttl(f"topics:ran:{name}") <= 480_000
+    finally:
+        step.pop_request()
+        client().delete(f"topics:ran:{name}")
+
+
+def test_no_message_of_beat_expires_within_a_minute() -> None:
+    """A worker judges it by its own clock."""
+    assert min(entry["options"]["expires"] for entry in settings.CELERY_BEAT_SCHEDULE.values()) >= 60
 
 
 def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat], queue: redis.Redis) -> None:

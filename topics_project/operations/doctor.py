@@ -34,6 +34,7 @@ from shell.server import ask, path
 from store import objects
 from store.database import prepared
 from store.script import run
+from store.session import RELIED_ON
 from store.sessions import check_sessions
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
@@ -70,6 +71,7 @@ def findings(url: str = "", key: str = "") -> Iterator[Finding]:
     yield from of_settings()
     try:
         with closing(psycopg.connect(settings.DATABASE_URL, autocommit=True, connect_timeout=5)) as database:
+            database.execute(RELIED_ON)
             yield from of_postgresql(database)
             yield from of_clock("PostgreSQL", lambda: postgresql_ms(database))
     except psycopg.OperationalError as error:

@@ -1,0 +1,48 @@
+"""The tasks of beat, of which a worker runs one message in each interval, however many wait.
+
+Messages wait while no worker runs, and behind work that takes long. Celery's `expires` is a time of day, which the worker judges
+by its own clock: with a clock that is ahead of beat's it would run nothing. So messages expire late, and a mark in Redis, which
+ends by itself, says that the task runs or has just run.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import celery
+import redis
+from django.conf import settings
+
+SHARE = 0.8  # of the interval, because beat and messages are not exact
+
+
+@cache
+def client() -> redis.Redis:
+    """Returns this process's connection to Redis, which is kept between tasks."""
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+
+
+@cache
+def intervals() -> dict[str, float]:
+    """Returns the seconds between two runs of each task of beat."""
+    return {entry["task"]: entry["schedule"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+
+
+class Task(celery.Task):
+    """Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        seconds = intervals().get(self.name)
+        if seconds is None or self.request.called_directly:
+            return super().__call__(*args, **kwargs)
+        mark, milliseconds = f"topics:ran:{self.name}", int(seconds * SHARE * 1000)
+        with suppress(redis.RedisError):
+            if not client().set(mark, 1, nx=True, px=milliseconds):
+                return None
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            with suppress(redis.RedisError):
+                client().set(mark, 1, px=milliseconds)  # so that messages that came meanwhile are skipped, too

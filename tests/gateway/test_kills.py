@@ -183,7 +183,9 @@ def test_a_process_of_several_is_killed_under_appends(two_servers, gateways, nam
         )
         with contextlib.suppress(ProcessLookupError):
             os.kill(processes(gateway)[0]["pid"], signal.SIGKILL)
-    server = Client(two_servers[0].port)  # itself, because the process that a new connection reached may just have been killed
+    server = Client(
+        two_servers[0].port
+    )  # not the gateway, because the process of a new connection may just have been killed
     for writer in writers:
         writer.stop()
         assert stored(server, writer.topic) == writer.acked

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
+from base.errors import NotReady
 from store.connection import connect
 from store.database import prepared
 from store.planner import SESSION
@@ -71,3 +72,10 @@ def test_each_connection_has_the_same_settings() -> None:
     assert [each for place, each in enumerate(loop) if place not in limits] == [
         each for place, each in enumerate(WANTED) if place not in limits
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_takes_no_writes_is_not_ready() -> None:
+    with pytest.raises(NotReady, match="read only"), transaction.atomic():
+        prepared("SET TRANSACTION READ ONLY", ())
+        prepared("DELETE FROM topics_topic", ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -30,7 +31,7 @@ async def handler(request: Request) -> Response:
 async def serve(listener: socket.socket) -> int:
     server = Server(handler)
     await server.listen(sock=listener)
-    await server.listeners[0].serve_forever()
+    await asyncio.Event().wait()  # until a signal ends the process
     return 0
 
 

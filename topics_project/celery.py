@@ -24,7 +24,7 @@ from base.tracing import tracing
 from topics_project import heartbeats
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
-app = Celery("topics", task_cls="topics_project.periodic:Task")
+app = Celery("topics", task_cls="topics_project.periodic:IntervalTask")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.set_default()  # the default app of all threads; otherwise other threads would publish to a wrong broker

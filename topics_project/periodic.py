@@ -30,7 +30,7 @@ def intervals() -> dict[str, float]:
     return {entry["task"]: entry["schedule"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
 
 
-class Task(celery.Task):
+class IntervalTask(celery.Task):
     """Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -3,9 +3,11 @@
 import json
 import random
 
+from contract.sse import identified
 from shell.follower import events
 from topics.read.diff import Window
 from watch.batch import Batch, RecordEvents
+from watch.frames import id_line
 
 NODES = (None, "a", "b", "ä", '"')
 DATA = ('{"a": 1}', "null", '"\\n, \\r"', '{"x":\n [1,\r\n2]\r}', "[ 1.50,\t2 ]", '"ö\\ud83d\\ude00"', "[]")
@@ -38,4 +40,4 @@ def test_each_part_of_a_segment_is_the_text_of_its_records() -> None:
         ((_, shown),) = events(batch.record)
         text = ",".join(written(*record) for record in wanted).replace("\r\n", "\n").replace("\r", "\n")
         assert shown == f'{{"topic":"t","records":[{text}],"from_seq":7,"to_seq":{last},"head_seq":{last}}}'.encode()
-        assert batch.message.endswith(batch.record)
+        assert batch.message == identified(batch.record, id_line({"t": last}))

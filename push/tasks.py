@@ -17,7 +17,7 @@ from push.delivery import running
 from push.reports import reporters
 from store import timeouts
 
-QUEUE = "push"
+QUEUE = settings.CELERY_TASK_ROUTES["push.*"]["queue"]
 NICE = 5  # if cores are scarce, publishers come first: queued events can wait, publishers cannot
 
 

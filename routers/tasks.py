@@ -38,7 +38,7 @@ def client() -> redis.Redis:
 
 
 def flag(source_id: int) -> str:
-    return f"topics:advance:{source_id}"
+    return f"{settings.TOPICS_REDIS_PREFIX}advance:{source_id}"
 
 
 def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:

@@ -22,7 +22,7 @@ from topics.append.written import Written
 from topics.cache import CachedTopic, reached
 
 log = logging.getLogger(__name__)
-CHANNEL = "events_channel"  # the channel of django-eventstream's Redis listener (watch/wakes.py)
+CHANNEL = f"{settings.TOPICS_REDIS_PREFIX}moved"
 # A message as django-eventstream writes it. Its data is topic ids, each with its head: "17 4711 18 3". Its id is the sender.
 MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":"%s"}'
 STARTED = secrets.token_hex(8)  # the same in all forks of a process
@@ -119,6 +119,7 @@ class Wake:
                     self.hurry.wait(UNHEARD_SECONDS)
             except (redis.RedisError, BrokerError, OSError) as error:
                 log.warning("Cannot send wake-ups to Redis: %s. The server retries", error)
+                client.connection_pool.disconnect()  # its name may lead to another server now
                 time.sleep(RETRY_SECONDS)
             except Exception:
                 log.exception("A wake-up was lost. The sweep follows within a second")

@@ -2,8 +2,10 @@
 
 import os
 import signal
+from contextlib import closing, suppress
 from typing import Any
 
+import redis
 from celery import Celery
 from celery.beat import Service
 from celery.signals import (
@@ -22,6 +24,7 @@ from django.db import close_old_connections
 from base.processes import die_with_parent
 from base.tracing import tracing
 from topics_project import heartbeats
+from topics_project.operations import old_queues
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 app = Celery("topics", task_cls="topics_project.periodic:IntervalTask")
@@ -90,6 +93,13 @@ def relay(sender: Any, **_: Any) -> None:
     if not str(sender.hostname).startswith("push-"):
         worker_shutting_down.connect(lambda **_: relay.process.stop(), weak=False)
         relay.process.start()
+
+
+@worker_ready.connect
+def drop_old_messages(sender: Any, **_: Any) -> None:
+    """Runs at the first start after an upgrade from a release up to 0.3.0, and finds nothing later."""
+    with suppress(redis.RedisError), closing(redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)) as client:
+        old_queues.drop_ours(client, {name for name in sender.app.tasks if not name.startswith("celery.")})
 
 
 @worker_process_init.connect

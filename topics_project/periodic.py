@@ -30,6 +30,10 @@ def intervals() -> dict[str, float]:
     return {entry["task"]: entry["schedule"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
 
 
+def mark_of(task: str) -> str:
+    return f"{settings.TOPICS_REDIS_PREFIX}ran:{task}"
+
+
 class IntervalTask(celery.Task):
     """Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each."""
 
@@ -37,7 +41,7 @@ class IntervalTask(celery.Task):
         seconds = intervals().get(self.name)
         if seconds is None or self.request.called_directly:
             return super().__call__(*args, **kwargs)
-        mark, milliseconds = f"topics:ran:{self.name}", int(seconds * SHARE * 1000)
+        mark, milliseconds = mark_of(self.name), int(seconds * SHARE * 1000)
         with suppress(redis.RedisError):
             if not client().set(mark, 1, nx=True, px=milliseconds):
                 return None

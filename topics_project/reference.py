@@ -71,6 +71,11 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "DATABASE_URL": ("", "PostgreSQL. A connection string of libpq", "you have a PostgreSQL"),
         "DATABASE_PASSWORD": ("", "Password for `DATABASE_URL`, if the URL has none", "the password lies in a file"),
         "REDIS_URL": ("", "`redis://…` or `rediss://…`", "you have a Redis"),
+        "TOPICS_REDIS_PREFIX": (
+            "",
+            "What all keys, queues and channels in Redis begin with. Empty: `topics:` and a digest of `SECRET_KEY`",
+            "sites with one `SECRET_KEY` share a Redis",
+        ),
     },
     "Keys, hosts and TLS": {
         "SECRET_KEY": (

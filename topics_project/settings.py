@@ -4,6 +4,7 @@ An invalid value stops any process at its start with a one-line message. Without
 `manage.py` sets the embedded servers' values (embedded/servers.py).
 """
 
+import hashlib
 import ipaddress
 import os
 import re
@@ -135,6 +136,12 @@ if not SECRET_KEY:
     raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
 if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.startswith("django-insecure-"):
     raise Refusal(f"SECRET_KEY is easy to guess: set it to a random string of at least {LEAST_SECRET} characters.")
+# What the keys, queues and channels in Redis begin with. Sites have different secrets, so two sites can share a Redis.
+TOPICS_REDIS_PREFIX: str = (
+    text("TOPICS_REDIS_PREFIX") or f"topics:{hashlib.sha256(SECRET_KEY.encode()).hexdigest()[:8]}:"
+)
+if not re.fullmatch(r"[A-Za-z0-9._:-]{1,64}", TOPICS_REDIS_PREFIX):
+    raise Refusal("Invalid TOPICS_REDIS_PREFIX: expected 1 to 64 letters, digits, dots, colons, dashes or underscores.")
 # Host names that the API and the admin accept. wire/hosts.py explains the attack that the check prevents.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
@@ -350,14 +357,19 @@ EVENTSTREAM_REDIS = redis_options(REDIS_URL)
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # if Redis is down, wait
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_keepalive": True}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_keepalive": True,
+    "global_keyprefix": TOPICS_REDIS_PREFIX,
+}
+CELERY_TASK_DEFAULT_QUEUE = "topics"  # Celery's own default is also that of other applications
 # Without this setting the worker would reconnect for each task, and plan every statement again.
 CELERY_DB_REUSE_MAX = 1000
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds the work of lost messages
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a separate worker, so that callbacks delay no other task
+CELERY_TASK_ROUTES = {"push.*": {"queue": "topics.push"}}  # a separate worker, so that callbacks delay no other task
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS = False  # printed text is meant for standard output (push/reports/reporters.py)
 CELERY_TIMEZONE = "UTC"

@@ -124,7 +124,7 @@ def push() -> list[str]:
     The dispatcher (push/delivery/dispatcher.py) delivers to callbacks. The Celery threads run the tasks of beat.
     """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
-    argv += ["--queues", "push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]
+    argv += ["--queues", "topics.push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]
     return [*argv, "--concurrency", "2", "--without-gossip", "--without-mingle"]
 
 

@@ -1,9 +1,7 @@
 """Receives the heads that other processes advance, with an adapted Redis listener of django-eventstream (topics/wake.py sends).
 
-We use the settings and the subscription of `RedisListener`. Other Django code may still publish on the channel with
-`send_event`. We ignore foreign messages.
-
-We replace two parts:
+We use the settings and the subscription of `RedisListener`, and replace three parts:
+- The channel `events_channel`. All sites in a Redis have it, so ours begins with the site's prefix.
 - `listen`, which queues an event for each listener. Ours calls the hub, whose streams read the log themselves. Several processes
   send up to 200 messages a second each, so ours reads them from the connection, without the layers of redis-py between.
 - `start`, which ends for ever if Redis becomes unavailable. Ours listens again.
@@ -66,7 +64,7 @@ class Wakes(views.RedisListener):
                 self.take(message)
 
     def take(self, message: bytes) -> None:
-        """Calls `moved` for the heads of a message. Other code may use the channel, so messages in another form are ignored.
+        """Calls `moved` for the heads of a message. A message in another form is ignored, for example of another version.
 
         The hub already knows the heads that its own process has advanced (`Hub.hint`).
         """

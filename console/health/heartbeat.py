@@ -29,7 +29,7 @@ BEAT_SECONDS = 2.0
 STALE_MS = 15_000  # after so long without a heartbeat, a process counts as dead
 FORGET_MS = 3_600_000  # after so long, its row is deleted
 GRACE_MS = 20_000  # after our own start, because the others may still be starting
-QUEUE = "celery"  # Celery's default queue, a list in Redis; only tasks of push go to another queue
+QUEUE = settings.CELERY_TASK_DEFAULT_QUEUE  # a list in Redis; only tasks of push go to another queue
 NEEDED = ("worker", "beat")  # every site needs these; without them, forwarding and upkeep stop
 
 SAY = """
@@ -163,9 +163,14 @@ class ProcessHeartbeat:
             log.warning("Could not delete the heartbeat of this process")
 
     def count_tasks(self) -> int | None:
+        """Returns the number of tasks in the queue. Returns None if Redis does not answer, or takes no writes."""
         try:
-            return int(str(self.redis.llen(QUEUE)))
+            with self.redis.pipeline(transaction=False) as pipeline:
+                pipeline.set(f"{settings.TOPICS_REDIS_PREFIX}written", 1, px=FORGET_MS)
+                pipeline.llen(f"{settings.TOPICS_REDIS_PREFIX}{QUEUE}")
+                return int(pipeline.execute()[1])
         except redis.RedisError:
+            self.redis.connection_pool.disconnect()  # its name may lead to another server now
             return None
 
     def degraded(self, now: int) -> list[str]:

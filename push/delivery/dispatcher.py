@@ -37,6 +37,11 @@ AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # time for running calls when the process stops
 
 
+def dispatcher_of(subscriber_id: int) -> str:
+    """Returns the key of a claim in Redis."""
+    return f"{settings.TOPICS_REDIS_PREFIX}dispatcher:{subscriber_id}"
+
+
 class Dispatcher:
     """Delivers the queues of all subscribers. Lives in its own event loop and thread."""
 
@@ -152,7 +157,7 @@ class Dispatcher:
         The first process that hears of a subscriber claims the subscriber, until a long pause lets the claim expire. Claims
         are only hints: leases decide which process delivers.
         """
-        keys = [f"push:dispatcher:{id}" for id in ids]
+        keys = [dispatcher_of(id) for id in ids]
         async with self.redis.pipeline(transaction=False) as pipeline:
             for key in keys:
                 pipeline.set(key, self.name, nx=True, px=OURS_MS)
@@ -160,7 +165,7 @@ class Dispatcher:
             owners = (await pipeline.execute())[1::2]
             ours = [id for id, owner in zip(ids, owners, strict=True) if owner == self.name.encode()]
             for id in ours:
-                pipeline.pexpire(f"push:dispatcher:{id}", OURS_MS)
+                pipeline.pexpire(dispatcher_of(id), OURS_MS)
                 self.ours[id] = self.loop.time() + OURS_MS / 2000
             if ours:
                 await pipeline.execute()

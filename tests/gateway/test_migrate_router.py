@@ -19,8 +19,8 @@ import pytest
 from tests.deadlines import DEADLINE
 from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
+from tests.gateway.spellings import ENCODED, ENCODED_APPENDS
 from tests.gateway.streams import Stream
-from tests.gateway.test_reading import ENCODED, ENCODED_APPENDS
 from tests.groups.member import session_of
 from tests.instances import ROOT, Instance, start, until
 from tests.preloaded import run

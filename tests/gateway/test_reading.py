@@ -23,6 +23,7 @@ from gateway.filters.prefix import PrefixConfig, PrefixFactory
 from gateway.rewrite.names import UNKNOWN, Renaming, renamed_request, topics_of
 from gateway.routers.topic import Lookup, Table, TopicRouter, TopicRouterFactory
 from tests.gateway.running import Client, cluster, route
+from tests.gateway.spellings import ENCODED, ENCODED_APPENDS, ENCODED_DELETES, WITH_SLASH
 from topics_project.urls import ROUTES, STREAMS
 from wire.parse import parse, parse_query
 
@@ -58,12 +59,6 @@ def filtered(eu: int, us: int) -> dict[str, Any]:
 @pytest.fixture
 def gateway(two_servers, gateways):
     return gateways(filtered(two_servers[0].port, two_servers[1].port))
-
-
-ENCODED = ["/v0/%74opics/{}/records", "/%76%30/topics/{}/records", "/v0/topics/{}/%72ecords"]
-ENCODED_APPENDS = ["/v0/%74opics/{}", "/%76%30/topics/{}"]
-ENCODED_DELETES = ["/v0/%74opics/{}/delete", "/v0/topics/{}/%64elete"]
-WITH_SLASH = ["/v0%2Ftopics%2F{}/records", "/v0/topics%2f{}/records", "/v0/topics/{}%2Frecords"]
 
 
 @pytest.mark.parametrize("spelling", ENCODED)

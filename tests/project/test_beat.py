@@ -27,7 +27,7 @@ from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK
-from topics_project.periodic import client
+from topics_project.periodic import client, mark_of
 
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
@@ -112,8 +112,9 @@ def launch(command: list[str], env: dict[str, str], log: Path) -> subprocess.Pop
 
 def senders(queue: redis.Redis) -> set[int]:
     """The processes that sent anything since we last asked."""
-    messages = [json.loads(message) for message in queue.lrange("celery", 0, -1)]
-    queue.delete("celery")
+    key = f"{settings.TOPICS_REDIS_PREFIX}topics"
+    messages = [json.loads(message) for message in queue.lrange(key, 0, -1)]
+    queue.delete(key)
     return {int(message["headers"]["origin"].partition("@")[0].removeprefix("gen")) for message in messages}
 
 
@@ -213,20 +214,20 @@ def test_messages_that_piled_up_are_skipped() -> None:
     def step() -> None:
         runs.append(1)
 
-    client().delete(f"topics:ran:{name}")
+    client().delete(mark_of(name))
     step()  # a direct call runs always, and leaves no mark
     step.push_request(called_directly=False)
     try:
         for _ in range(5):
             step()
         assert len(runs) == 2
-        client().delete(f"topics:ran:{name}")
+        client().delete(mark_of(name))
         step()
         assert len(runs) == 3
-        assert 0 < client().pttl(f"topics:ran:{name}") <= 480_000
+        assert 0 < client().pttl(mark_of(name)) <= 480_000
     finally:
         step.pop_request()
-        client().delete(f"topics:ran:{name}")
+        client().delete(mark_of(name))
 
 
 def test_no_message_of_beat_expires_within_a_minute() -> None:

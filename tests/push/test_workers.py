@@ -49,7 +49,7 @@ def two_workers(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
 
 
 def workers(instance: Instance) -> list[int]:
-    return instance.pids("--queues push")
+    return instance.pids("--queues topics.push")
 
 
 def deliverer(instance: Instance, peer_port: int) -> int | None:

@@ -169,14 +169,42 @@ def of_tables() -> Iterator[Finding]:
 def of_redis() -> Iterator[Finding]:
     with closing(redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=5)) as client:
         try:
-            version = str(client.info("server")["redis_version"])
+            yield from of_writes(client)
+            yield from of_info(client)
+            yield from of_clock("Redis", lambda: redis_ms(client))
         except redis.RedisError as error:
             yield Finding(FAULT, "Redis", f"does not answer: {error}", "Start Redis, or correct REDIS_URL.")
-            return
-        is_old = tuple(int(part) for part in version.split(".")[:2]) < LEAST_REDIS
-        advice = f"Upgrade Redis to {'.'.join(map(str, LEAST_REDIS))} or later." if is_old else ""
-        yield Finding(FAULT if is_old else OK, "Redis", version, advice)
-        yield from of_clock("Redis", lambda: redis_ms(client))
+
+
+def of_writes(client: redis.Redis) -> Iterator[Finding]:
+    """Checks that Redis takes writes: a replica and a full one answer all the same. Raises RedisError."""
+    try:
+        client.set(f"{settings.TOPICS_REDIS_PREFIX}doctor", 1, px=1000)
+        client.publish(f"{settings.TOPICS_REDIS_PREFIX}doctor", "")
+    except redis.exceptions.NoPermissionError:
+        yield Finding(FAULT, "Redis", "refuses writes to its user", "Give it the rights in docs/deploy.md.")
+    except redis.exceptions.ReadOnlyError:
+        yield Finding(FAULT, "Redis", "is a replica, which takes no writes", "Let REDIS_URL lead to the master.")
+    except redis.exceptions.OutOfMemoryError:
+        yield Finding(FAULT, "Redis", "is full (maxmemory), and takes no writes", "Raise maxmemory, or remove keys.")
+
+
+def of_info(client: redis.Redis) -> Iterator[Finding]:
+    """Checks the version, and that Redis removes no keys of ours. Raises RedisError."""
+    try:
+        server: dict[str, Any] = {**client.info("server"), **client.info("memory")}
+    except redis.exceptions.NoPermissionError:
+        yield Finding(
+            WARNING, "Redis", "answers, and its user may not run INFO", "Allow +info for a look at its version."
+        )
+        return
+    version = str(server["redis_version"])
+    is_old = tuple(int(part) for part in version.split(".")[:2]) < LEAST_REDIS
+    advice = f"Upgrade Redis to {'.'.join(map(str, LEAST_REDIS))} or later." if is_old else ""
+    yield Finding(FAULT if is_old else OK, "Redis", version, advice)
+    if server["maxmemory"] and str(policy := server["maxmemory_policy"]).startswith("allkeys"):
+        seen = f"maxmemory_policy is {policy}, which removes waiting tasks"
+        yield Finding(WARNING, "Redis", seen, "Set noeviction or volatile-lru.")
 
 
 def of_clock(whose: str, ask: Callable[[], int]) -> Iterator[Finding]:

@@ -52,7 +52,7 @@ class Processes:
     @property
     def push(self) -> list[Process]:
         """Returns the processes that deliver to callbacks."""
-        return self.with_command("celery", " worker ", "--queues push")
+        return self.with_command("celery", " worker ", "--queues topics.push")
 
     @property
     def pool(self) -> list[Process]:

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,16 @@ class Instance:
         """Ends every process of it for good, at once: PostgreSQL will not start again, and free its shared memory then."""
         self.kill()
         free_shared_memory(self.data / "postgresql" / "postmaster.pid")
+
+    @property
+    def secret(self) -> str:
+        """Its SECRET_KEY."""
+        return (self.data / "secret-key").read_text().strip()
+
+    @property
+    def redis_prefix(self) -> str:
+        """What its keys in Redis begin with."""
+        return f"topics:{sha256(self.secret.encode()).hexdigest()[:8]}:"
 
     def pids(self, name: str = "") -> list[int]:
         """Its processes with `name` in their command line."""

@@ -210,6 +210,7 @@ def test_the_probes_of_workers_tell_who_answers(server: Instance, process: str) 
         **os.environ,
         "DATABASE_URL": servers.database_url,
         "REDIS_URL": servers.redis_url,
+        "SECRET_KEY": server.secret,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
 

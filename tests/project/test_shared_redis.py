@@ -8,7 +8,6 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -52,7 +51,7 @@ def client(server: Instance) -> Iterator[redis.Redis]:
 def test_every_key_and_channel_begins_with_the_prefix(server: Instance, client: redis.Redis) -> None:
     api, names = Api(server.port), set[str]()
     api.done("PUT", "/v0/routers/r", {"source": "a", "dest": "b"})
-    prefix = f"topics:{sha256((server.data / 'secret-key').read_bytes().strip()).hexdigest()[:8]}:"
+    prefix = server.redis_prefix
 
     def has_worked() -> bool:
         api.append("a", 1)

@@ -43,8 +43,8 @@ def first(instances: Callable[..., Instance]) -> Instance:
 
 def joining(first: Instance) -> dict[str, str]:
     """The settings of a host that uses the first one's servers."""
-    servers, secret = first.servers, (first.data / "secret-key").read_text().strip()
-    return {"DATABASE_URL": servers.database_url, "REDIS_URL": servers.redis_url, "SECRET_KEY": secret}
+    servers = first.servers
+    return {"DATABASE_URL": servers.database_url, "REDIS_URL": servers.redis_url, "SECRET_KEY": first.secret}
 
 
 def started(first: Instance) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import redis
 
-from routers.tasks import IDLE_MS, flag
+from routers.tasks import IDLE_MS
 from tests.api.clients import ApiClient
 from tests.instances import Instance, until
 from tests.routers.conftest import route
@@ -32,7 +32,7 @@ def test_a_source_whose_routers_all_stand_still_takes_no_work(
 ) -> None:
     source, dest, router = next(names), next(names), next(names)
     route(live, source, dest, router, paused=True)
-    asked = flag(topic_id(server, source))
+    asked = f"{server.redis_prefix}advance:{topic_id(server, source)}"
     with redis.Redis.from_url(server.servers.redis_url) as client:
         live.append(source, 1)
         until(lambda: 0 < client.pttl(asked) <= IDLE_MS, "the worker to have looked, and nobody to be asked again")

@@ -32,6 +32,7 @@ COMPUTED = {
     "DATABASE_URL": "the embedded server",
     "REDIS_URL": "the embedded server",
     "SECRET_KEY": "generated for the embedded servers",
+    "TOPICS_REDIS_PREFIX": "`topics:` and a digest of `SECRET_KEY`",
     "WEB_WORKERS": "cores, at most 4",
     "FORCE_SSL": "`0` on loopback, else `1`",
 }
@@ -72,8 +73,8 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "DATABASE_PASSWORD": ("", "Password for `DATABASE_URL`, if the URL has none", "the password lies in a file"),
         "REDIS_URL": ("", "`redis://…` or `rediss://…`", "you have a Redis"),
         "TOPICS_REDIS_PREFIX": (
-            "",
-            "What all keys, queues and channels in Redis begin with. Empty: `topics:` and a digest of `SECRET_KEY`",
+            "text",
+            "The beginning of all keys, queues and channels in Redis, 1 to 64 characters",
             "sites with one `SECRET_KEY` share a Redis",
         ),
     },

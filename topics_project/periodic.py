@@ -7,6 +7,7 @@ ends by itself, says that the task runs or has just run.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ import redis
 from django.conf import settings
 
 SHARE = 0.8  # of the interval, because beat and messages are not exact
+LEAST_SHARE = 0.2  # after a run, so that the messages that came meanwhile are skipped, too
 
 
 @cache
@@ -41,12 +43,13 @@ class IntervalTask(celery.Task):
         seconds = intervals().get(self.name)
         if seconds is None or self.request.called_directly:
             return super().__call__(*args, **kwargs)
-        mark, milliseconds = mark_of(self.name), int(seconds * SHARE * 1000)
+        mark, began = mark_of(self.name), time.monotonic()
         with suppress(redis.RedisError):
-            if not client().set(mark, 1, nx=True, px=milliseconds):
+            if not client().set(mark, 1, nx=True, px=int(seconds * SHARE * 1000)):
                 return None
         try:
             return super().__call__(*args, **kwargs)
         finally:
+            left = max(seconds * SHARE - (time.monotonic() - began), seconds * LEAST_SHARE)
             with suppress(redis.RedisError):
-                client().set(mark, 1, px=milliseconds)  # so that messages that came meanwhile are skipped, too
+                client().set(mark, 1, px=int(left * 1000))

@@ -28,6 +28,7 @@ ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # PostgreSQL cancels a statement 
 on_connect: Slot[str] = Slot()
 # Extra wait after ANSWER_MS. Normally PostgreSQL cancels the statement in this time, and the connection stays usable.
 GRACE_SECONDS = 1.0
+READ_ONLY = b"25006"  # the SQLSTATE of a write where PostgreSQL takes none
 
 
 class AnswerPart(NamedTuple):
@@ -265,9 +266,14 @@ def by_transaction(parts: list[AnswerPart]) -> Iterator[TransactionOutcome | psy
 
 
 def fatal(result: pq.abc.PGresult) -> bool:
-    """Returns whether the connection ends with this refusal. A skipped statement of a pipeline has no severity."""
+    """Returns whether the connection ends with this refusal. A skipped statement of a pipeline has no severity.
+
+    It also ends where PostgreSQL takes no writes, because a new connection may lead to a server that does.
+    """
     if result.status == pq.ExecStatus.PIPELINE_ABORTED:
         return False
+    if result.error_field(pq.DiagnosticField.SQLSTATE) == READ_ONLY:
+        return True
     return result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR"
 
 

@@ -32,6 +32,7 @@ REFUSED = (
 # Objects that are missing before the first `migrate`, or between an upgrade and its `migrate`.
 UNMIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction)
 OLDEST = 14  # oldest supported version of PostgreSQL
+NO_WRITES = "PostgreSQL is read only, for example a standby: let DATABASE_URL lead to the primary"
 
 
 def check_version(server_version: int) -> None:
@@ -60,7 +61,7 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.errors.TransactionTimeout):
         return NotReady("this server paused during a write, so PostgreSQL undid the write: try again")
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
-        return NotReady("PostgreSQL is read only, for example a standby: let DATABASE_URL lead to the primary")
+        return NotReady(NO_WRITES)
     if isinstance(cause, psycopg.errors.DiskFull):
         return StorageFull("PostgreSQL's disk is full: delete data, or make the disk larger")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
@@ -121,7 +122,11 @@ def prepared(statement: str, arguments: Arguments) -> Rows:
             with reserve.room(2):  # for the connection, and for the duplicate of its socket (threads.py)
                 connection.ensure_connection()
         with connection.wrap_database_errors:
-            return run(connection.connection, statement, arguments)
+            try:
+                return run(connection.connection, statement, arguments)
+            except psycopg.errors.ReadOnlySqlTransaction:
+                connection.close()  # a new one may lead to a server that takes writes
+                raise
 
 
 def run(opened: psycopg.Connection[Any], statement: str, arguments: Arguments) -> Rows:

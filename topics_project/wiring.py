@@ -10,6 +10,7 @@ Celery's signals are the only other connections: topics_project/celery.py and pu
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from django.conf import settings
 from django.db.backends.signals import connection_created
@@ -47,14 +48,21 @@ from wire.keys import Key
 from wire.turns import turns
 
 
+def set_up(connection: Any, **_: Any) -> None:
+    """Runs on each new connection of Django. If a step fails, it is closed: nothing uses half of a session."""
+    try:
+        for step in (session.begin, schema.enter, recovery.recover, planner.set_up):
+            step(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
 def wire() -> None:
     """Fills the slots of this process. Called once, when all models are loaded (apps.py)."""
     # New connections, of event loops and of Django: after their settings, recovery from a crash of PostgreSQL comes first.
     connection.on_connect.set(recovery.RECOVER)
-    connection_created.connect(session.begin)
-    connection_created.connect(schema.enter)
-    connection_created.connect(recovery.recover)
-    connection_created.connect(planner.set_up)
+    connection_created.connect(set_up)
     liveness.when_away.set(threads.end_connections)
     # The log. A queue of the bus is filled first, and then routers advance the topic (push/bus/fill.py calls routers/advance.py).
     hooks.set(

@@ -180,7 +180,7 @@ def test_without_a_free_descriptor_the_probe_keeps_its_answer(instances: Callabl
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
         own = f"topics web {web}"  # of its connections to PostgreSQL
         with server.connect() as other:
-            other.execute(f"{end} AND query LIKE 'SELECT pg_is_in_recovery()%%'", [own])  # the probe's
+            other.execute(f"{end} AND query = 'SELECT count(*) FROM topics_topic'", [own])  # the probe's
         until(lambda: live.get("/v0/ready").status == 200, "the answer of the probe")
         with server.connect() as other:
             other.execute(end, [own])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from embedded.postgres import Postgres
 from tests.docs.printed import commands, snippets
 from tests.docs.process import environment, web
-from tests.instances import ROOT, Instance, free_port, until
+from tests.instances import ROOT, Instance, until
+from tests.own_postgres import Own, own_postgres
 from tests.watch.wire import Api
 
 PAGE = "docs/guides/backup.md"
@@ -26,53 +22,12 @@ BACKUP, RESTORE, DUMP, UNDUMP, FULL, *RECOVER = commands(PAGE)  # tests/door/tes
 MOVE = commands("docs/guides/upgrading.md")
 
 
-class Own:
-    """A PostgreSQL with the page's settings, in a folder that stands for the page's /srv. Root runs it as whom the embedded one is."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.url = f"postgresql://topics@127.0.0.1:{self.port}/postgres"
-        self.server = Postgres(folder)
-        self.prefix = self.server.as_user()
-
-    def shell(self, script: str, **settings: str) -> None:
-        env = {
-            **os.environ,
-            "PATH": f"{self.server.binaries}:{os.environ['PATH']}",
-            "DATABASE_URL": self.url,
-            **settings,
-        }
-        script = script.replace("/srv/", f"{self.folder}/")
-        done = subprocess.run([*self.prefix, "bash", "-euc", script], env=env, cwd="/", capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def make(self) -> None:
-        (conf,) = snippets(PAGE, "ini")
-        own = f"port = {self.port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{self.folder}'\n"
-        self.shell("mkdir /srv/wal; initdb -D /srv/data -U topics -A trust -E UTF8 --locale=C.UTF-8")
-        with (self.folder / "data/postgresql.conf").open("a") as file:
-            file.write(own + conf.replace("/srv/", f"{self.folder}/"))
-
-    @contextlib.contextmanager
-    def running(self, data: str) -> Iterator[psycopg.Connection[Any]]:
-        self.shell(f"pg_ctl -D /srv/{data} -w -l /srv/log -m fast start")
-        try:
-            with psycopg.connect(self.url, autocommit=True) as connection:
-                until(lambda: connection.execute("SELECT NOT pg_is_in_recovery()").fetchone()[0], "it to be promoted")
-                yield connection
-        finally:
-            self.shell(f"pg_ctl -D /srv/{data} -w -m fast stop")
-
-
 @pytest.fixture
 def own() -> Iterator[Own]:
-    folder = Path(tempfile.mkdtemp(prefix="topics-backup-"))
-    if os.geteuid() == 0:
-        os.chown(folder, Postgres(folder).user().pw_uid, -1)
-    own = Own(folder)
-    own.make()
-    yield own
-    shutil.rmtree(folder)
+    """A PostgreSQL with the page's settings, in a folder that stands for the page's /srv."""
+    (configuration,) = snippets(PAGE, "ini")
+    with own_postgres(configuration) as made:
+        yield made
 
 
 def printed(commands: list[str], folder: Path, data: Path, **settings: str) -> None:

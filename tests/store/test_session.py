@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -75,8 +76,30 @@ def test_each_connection_has_the_same_settings() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_takes_no_writes_is_not_ready() -> None:
-    with transaction.atomic():
-        prepared("SET TRANSACTION READ ONLY", ())
-        with pytest.raises(NotReady, match="read only"), transaction.atomic():
+def test_a_connection_that_takes_no_writes_is_not_ready_and_is_closed() -> None:
+    """The next one may lead to a server that takes them."""
+    prepared("SET default_transaction_read_only = on", ())
+    with pytest.raises(NotReady, match="read only"):
+        prepared("DELETE FROM topics_topic", ())
+    prepared("DELETE FROM topics_topic", ())
+
+    def write_in_a_transaction() -> None:
+        with transaction.atomic():
+            prepared("SET TRANSACTION READ ONLY", ())
             prepared("DELETE FROM topics_topic", ())
+
+    with pytest.raises(NotReady, match="read only"):
+        write_in_a_transaction()
+    with transaction.atomic():
+        prepared("DELETE FROM topics_topic", ())
+
+
+def test_an_event_loop_also_closes_a_connection_that_takes_no_writes() -> None:
+    async def written() -> bool:
+        opened = await connect()
+        await opened.run("SET default_transaction_read_only = on")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            await opened.execute("DELETE FROM topics_topic")
+        return opened.closed
+
+    assert asyncio.run(written())

@@ -22,7 +22,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.schema import JSON, Performance
 
-READY = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM topics_topic)"
+READY = "SELECT count(*) FROM topics_topic"
 TAG = "server"
 
 
@@ -39,8 +39,8 @@ class HealthAnswer(msgspec.Struct, kw_only=True):
 class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
     """The server can serve requests."""
-    wal_replay_complete: bool
-    """True: PostgreSQL has replayed its log after a crash."""
+    wal_replay_complete: Literal[True] = True
+    """PostgreSQL has replayed its log after a crash. While it does, and on a standby, the answer is 503."""
     topics: int
     """Number of topics."""
     degraded: list[Literal["storage_full", "redis", "worker", "beat", "push"]] | UnsetType = UNSET
@@ -65,21 +65,17 @@ def health(call: Call[None, None]) -> Script[Answer]:
 def ready(call: Call[None, None]) -> Script[Answer]:
     """Check that this process can serve requests.
 
-    PostgreSQL answers, has replayed its log, and has the tables. `degraded` names parts that do not work. With a full disk,
+    PostgreSQL answers, takes writes, and has the tables. `degraded` names parts that do not work. With a full disk,
     reads still work. Without forwarding, appends and reads still work.
     """
     try:
-        ((replaying, topics),) = yield Statement(READY)
+        ((topics,),) = yield Statement(READY)
     except NotReady:
         raise
     except Exception as error:
         raise NotReady("PostgreSQL does not answer") from error
-    if replaying:
-        raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
     wrong = [*(["storage_full"] if disk.full() else []), *degraded.value()]
-    return call.answer(
-        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=wrong or UNSET, performance=call.performance())
-    )
+    return call.answer(ReadyAnswer(topics=topics, degraded=wrong or UNSET, performance=call.performance()))
 
 
 class MetricsAnswer(msgspec.Struct, kw_only=True):

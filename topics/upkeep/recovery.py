@@ -14,9 +14,12 @@ from topics.heads import LOCK_HEAD
 from topics.models import Topic
 
 # Without a crash, the function only looks at a mark (sql/functions/topics_recover.sql). Before the first migration, the
-# function does not exist.
+# function does not exist. A standby has no unlogged tables, so it cannot serve reads either.
 RECOVER = """
 DO $$ BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE read_only_sql_transaction USING MESSAGE = 'PostgreSQL is a standby';
+    END IF;
     IF to_regproc('topics_recover') IS NOT NULL THEN PERFORM topics_recover(); END IF;
 END $$
 """
@@ -24,7 +27,7 @@ EMPTY = "SELECT (topic_trim(topic_id, head_seq, 'restart')).records FROM topics_
 
 
 def recover(connection: Any, **_: Any) -> None:
-    """Runs on each new connection of Django (apps.py). A crash of PostgreSQL ends all older connections."""
+    """Runs on each new connection of Django (topics_project/wiring.py). A crash of PostgreSQL ends all older connections."""
     with connection.cursor() as cursor:
         cursor.execute(RECOVER)
 

@@ -9,7 +9,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -72,13 +72,14 @@ def findings(url: str = "", key: str = "") -> Iterator[Finding]:
     try:
         with closing(psycopg.connect(settings.DATABASE_URL, autocommit=True, connect_timeout=5)) as database:
             database.execute(RELIED_ON)
-            yield from of_postgresql(database)
+            is_standby = yield from of_postgresql(database)
             yield from of_clock("PostgreSQL", lambda: postgresql_ms(database))
     except psycopg.OperationalError as error:
         reason = str(error).strip().splitlines()[0]
         yield Finding(FAULT, "PostgreSQL", f"does not answer: {reason}", "Start PostgreSQL, or correct DATABASE_URL.")
     else:
-        yield from of_tables()
+        if not is_standby:  # which refuses each of our connections, so no table can be looked at
+            yield from of_tables()
     yield from of_redis()
     yield from of_machine()
     if url:
@@ -97,8 +98,8 @@ def of_settings() -> Iterator[Finding]:
         yield Finding(WARNING, "TLS", seen, "Put a proxy with TLS in front, and set TOPICS_TLS_PROXY=1.")
 
 
-def of_postgresql(database: psycopg.Connection[Any]) -> Iterator[Finding]:
-    """Checks the server behind DATABASE_URL."""
+def of_postgresql(database: psycopg.Connection[Any]) -> Generator[Finding, None, bool]:
+    """Checks the server behind DATABASE_URL. Returns whether it is a standby."""
     server = database.cursor(row_factory=dict_row).execute(SERVER).fetchone()
     assert server is not None
     is_old = server["version"] < LEAST_POSTGRES[0] * 10_000
@@ -126,6 +127,7 @@ def of_postgresql(database: psycopg.Connection[Any]) -> Iterator[Finding]:
     seen = f"{server['connections']} open, {needed} needed at most by one `run`, {most} possible"
     advice = f"Set max_connections of PostgreSQL to {needed + server['reserved'] + 10} or more."
     yield Finding(WARNING if needed > most else OK, "connections", seen, advice if needed > most else "")
+    return bool(server["is_standby"])
 
 
 def connections_needed() -> int:

@@ -17,13 +17,14 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
-from django.db import NotSupportedError, OperationalError, connection
+from django.db import InternalError, NotSupportedError, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from base.refusal import Refusal
 from door import limits
 from embedded.folder import keep_secret
 from store import objects
+from store.database import NO_WRITES
 from store.sessions import check_sessions
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project.operations.privileges import close_database
@@ -52,6 +53,10 @@ def one_at_a_time() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
     except (OperationalError, psycopg.OperationalError) as error:
         raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
+    except InternalError as error:
+        if isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+            raise Refusal(f"{NO_WRITES}.") from error
+        raise
     except NotSupportedError as error:  # Django reports a PostgreSQL that is too old
         raise Refusal(str(error)) from error
 

@@ -16,14 +16,10 @@ import celery
 import redis
 from django.conf import settings
 
+from push.bus.health import client
+
 SHARE = 0.8  # of the interval, because beat and messages are not exact
 LEAST_SHARE = 0.2  # after a run, so that the messages that came meanwhile are skipped, too
-
-
-@cache
-def client() -> redis.Redis:
-    """Returns this process's connection to Redis, which is kept between tasks."""
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
 
 
 @cache

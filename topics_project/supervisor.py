@@ -124,7 +124,8 @@ def push() -> list[str]:
     The dispatcher (push/delivery/dispatcher.py) delivers to callbacks. The Celery threads run the tasks of beat.
     """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
-    argv += ["--queues", "topics.push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]
+    argv += ["--queues", settings.CELERY_TASK_ROUTES["push.*"]["queue"], "--pool", "threads"]
+    argv += ["--hostname", f"push-{secrets.token_hex(4)}@%h"]
     return [*argv, "--concurrency", "2", "--without-gossip", "--without-mingle"]
 
 

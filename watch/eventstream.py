@@ -1,7 +1,7 @@
 """GET /v0/topics/:topic/events: one topic in the form of django-eventstream, for a browser's `EventSource`.
 
-A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser,
-ids, errors and headers. The library's events have the id in front of the data, and ours behind (contract/sse.py). We do not use
+A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser
+and ids. The library's events have the id in front of the data, and ours behind (contract/sse.py). We do not use
 its loop and storage, because the loop queries the storage for each listener in a thread, on every wake-up. Our streams wait in
 the event loop. All streams at the same seq share a reading and a rendering (feeds.py). wakes.py explains the use of the
 library's listener.
@@ -14,7 +14,7 @@ import time
 import msgspec
 from django.http import HttpRequest, QueryDict
 from django_eventstream.eventrequest import EventRequest
-from django_eventstream.utils import make_id, sse_encode_error
+from django_eventstream.utils import make_id
 
 from contract import sse
 from http1 import Response
@@ -127,7 +127,7 @@ class EventStream(Pump):
             return False
         if not self.may_read():
             denied = f"Permission denied to channels: {self.name}"
-            self.say(sse_encode_error("forbidden", denied, extra={"channels": [self.name]}).encode())
+            self.say(stream_error("forbidden", denied, channels=[self.name]))
             self.is_ending = True
             return False
         self.reading = self.hub.feeds.ask(self.name, self.topic_id, self.seq, self.view, self.since)
@@ -196,7 +196,12 @@ def asked_seq(name: str, call: StreamCall) -> int | Response | None:
 
 
 def refusal(why: str) -> Response:
-    return Response(200, EVENT_HEADERS, sse_encode_error("bad-request", f"Invalid request: {why}.").encode())
+    return Response(200, EVENT_HEADERS, stream_error("bad-request", f"Invalid request: {why}."))
+
+
+def stream_error(condition: str, text: str, **more: object) -> bytes:
+    """Returns the event by which django-eventstream refuses. Its id is `error`, so a client that reconnects is refused again."""
+    return sse.event("stream-error", msgspec.json.encode({"condition": condition, "text": text, **more}), b"error")
 
 
 def seq_of(shown: str) -> int:

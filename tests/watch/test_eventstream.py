@@ -168,6 +168,13 @@ def test_what_is_refused(api: Api, name: str) -> None:
             assert [event.name for event in stream.rest()] == ["stream-error"]
 
 
+def test_the_id_of_a_refusal_stands_behind_its_data(api: Api, name: str) -> None:
+    api.append(name, 1)
+    with api.stream(f"/v0/topics/{name}/events?recover=true") as stream:
+        fields = [line.partition(":")[0] for line in stream.response.read().decode().splitlines() if line]
+    assert fields == ["event", "data", "id"]
+
+
 def test_many_at_once(api: Api, name: str) -> None:
     api.append(name, 1)
     streams = [api.stream(f"/v0/topics/{name}/events", f"{name}:1") for _ in range(40)]

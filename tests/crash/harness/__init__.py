@@ -7,6 +7,7 @@
     evidence    what was acked, and what each reader was shown: the recorders
     gateway     the gateway that half of the load goes through
     failover    two gateways, a spare and a witness: a run of its own (`make crash-failover`)
+    moves       topics that move to another server: a run of its own (`make crash-moves`)
     bus         publishers and callbacks of the push bus
     webhooks    a webhook and its endpoint
     queues      producers and workers of queues
@@ -19,6 +20,7 @@
     healing     whether everything works again, tried after each fault
     storage     what is in the log at the end, looked at from all sides
     oracle      what the evidence has to obey; forwarding, the other modules *_oracle are parts of it
+                gateway_oracle is that of failover and moves
 
 A service manager would start the supervisor again; the run does that, and helps with nothing else.
 """

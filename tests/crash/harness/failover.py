@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.crash.harness.clock import Clock, NoClock
-from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, main
+from tests.crash.harness.gateway_oracle import Acked, FailoverEvidence, Stored, failover_faults
+from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, judge, main
 from tests.gateway.running import Client, Running, cluster, route
 from tests.instances import Instance, free_port, until
 
@@ -31,12 +32,6 @@ THROUGH_FAILOVER, THROUGH_DUPLICATE = "127.0.0.1", "localhost"
 SERVERS = ("first", "second", "witness")
 LEASES = (500, 1000, 2000)  # ms
 WITHIN = 30.0  # seconds until writes continue
-
-
-class Acked(NamedTuple):
-    number: int
-    seq: int
-    gateway: int
 
 
 def configuration(ports: dict[str, int], lease_ms: int) -> dict[str, Any]:
@@ -132,7 +127,7 @@ class Failover(Scene):
                 client = Client(self.gateways[number].port, THROUGH_FAILOVER)
                 continue
             if reply.status in (200, 201):
-                self.acked[number].append(Acked(data, reply.json["seqs"][0], number))
+                self.acked[number].append(Acked(data, reply.json["seqs"][0]))
             else:
                 self.refused[number] = reply.json["error"]["message"]
         client.close()
@@ -158,6 +153,15 @@ class Failover(Scene):
     def decide(self, live: str) -> None:
         with closing(Client(self.ports["witness"])) as client:
             assert client.append("live", {"live": live}).status in (200, 201)
+
+    def evidence(self, switches: int) -> FailoverEvidence:
+        acked = {each.number for of_gateway in self.acked for each in of_gateway}
+        stored = [
+            Stored(each["$ts"], server, each["data"])
+            for server in ("first", "second")
+            for each in records(self.ports[server], TOPIC)
+        ]
+        return FailoverEvidence(acked, stored, switches)
 
     # -- Faults --------------------------------------------------------------------------------------------------------
 
@@ -267,24 +271,6 @@ def records(port: int, topic: str) -> list[dict[str, Any]]:
             seq = page["next_from_seq"]
 
 
-def judge(scene: Failover, switches: int) -> str:
-    """Raises Broken if an acked record is missing, or if both servers acked in one span of time."""
-    acked = {each.number for of_gateway in scene.acked for each in of_gateway}
-    stored = sorted(
-        (each["$ts"], server, each["data"])
-        for server in ("first", "second")
-        for each in records(scene.ports[server], TOPIC)
-        if each["data"] in acked
-    )
-    if missing := acked - {number for *_, number in stored}:
-        raise Broken(f"{len(missing)} acked records are missing, among them {min(missing)}")
-    spans = [(server, list(of_server)) for server, of_server in itertools.groupby(stored, lambda each: each[1])]
-    if len(spans) > switches + 1:
-        told = "; ".join(f"{server} {of_server[0][0]} to {of_server[-1][0]}" for server, of_server in spans)
-        raise Broken(f"both servers acked at once: {switches} switches, and {len(spans)} spans: {told}")
-    return f"{len(acked)} acked records, {switches} switches"
-
-
 def run(seed: int, faults: int, say: Say) -> str:
     """Returns what was done. Raises Broken, or AssertionError if writes did not continue."""
     chance = Random(seed)
@@ -301,7 +287,9 @@ def run(seed: int, faults: int, say: Say) -> str:
                 before = scene.live
                 say(f"{fault.__name__}: {fault(scene)}")
                 switches += scene.live != before
-        return judge(scene, switches)
+        evidence = scene.evidence(switches)
+        judge(failover_faults(evidence))
+        return f"{len(evidence.acked)} acked records, {switches} switches"
 
 
 if __name__ == "__main__":

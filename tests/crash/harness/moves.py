@@ -8,7 +8,6 @@ order. Each job must be done, and no two workers may have held it at once.
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import subprocess
@@ -21,10 +20,11 @@ from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.crash.harness.failover import records
-from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, main
+from tests.crash.harness.gateway_oracle import Done, Held, MoveEvidence, client_faults, move_faults
+from tests.crash.harness.scene import Broken, Say, Scene, folder_of_servers, frozen, judge, main
 from tests.gateway.running import Client
 from tests.gateway.streams import Stream
 from tests.gateway.test_migrate_router import command, migrating
@@ -32,20 +32,11 @@ from tests.instances import free_port, until
 
 WITHIN = 120.0  # seconds until a move has ended, and its clients continue
 LEASE_MS = 3_000
-SLACK = 0.05  # seconds that the clock of a claim may be behind that of the lease before
 FLUSHED = {"durability": "fsync"}
 
 
-class Held(NamedTuple):
-    """A claim of a job. `until`: its deadline, or when its ack was sent. By the server's clock, in seconds since 1970."""
-
-    worker: str
-    claimed: float
-    until: float
-
-
 class Moves(Scene):
-    """The servers, the gateways, and what the clients of one round were told."""
+    """The servers, the gateways, and the evidence of one round, to which its clients only add."""
 
     def __init__(self, folder: Path, chance: Random, stack: ExitStack, rounds: int) -> None:
         super().__init__(folder, chance, stack)
@@ -53,23 +44,12 @@ class Moves(Scene):
         self.topics = [f"{kind}-{number}" for number in range(rounds) for kind in ("log", "jobs")]
         configuration = migrating(*(server.port for server in self.servers), *self.topics)
         self.gateways = [self.start_gateway(number, configuration) for number in range(2)]
-        self.lock = threading.Lock()
         self.begin("", "")
 
     def begin(self, log: str, queue: str) -> None:
         self.log, self.queue = log, queue
         self.stopping = threading.Event()
-        self.acked: dict[int, str] = {}  # the data of each acked record of the log, by seq
-        self.sent: set[str] = set()  # jobs whose append was acked
-        self.asked: set[str] = set()  # jobs that a worker tried to ack
-        self.done: dict[str, int] = {}  # the seq of each job whose ack was acked
-        self.held: dict[int, list[Held]] = {}
-        self.shown: list[int] = []  # the seqs that the reader of the log was sent
-        self.faults: list[str] = []
-
-    def broke(self, text: str) -> None:
-        with self.lock:
-            self.faults.append(text)
+        self.evidence = MoveEvidence()
 
     # -- Clients -------------------------------------------------------------------------------------------------------
 
@@ -90,7 +70,7 @@ class Moves(Scene):
         try:
             work(number)
         except Exception:
-            self.broke(f"client {number}: {traceback.format_exc()}")
+            self.evidence.failed.append(f"client {number}: {traceback.format_exc()}")
 
     def ask(self, number: int, path: str, body: Any) -> Any:
         """Returns the JSON of a success, after as many attempts as it needs. None: the round ends."""
@@ -115,10 +95,8 @@ class Moves(Scene):
             data = [f"{number}:{turn + place}" for place in range(3)]
             keys = {"idempotency_keys": [f"{self.log}:{each}" for each in data]}
             reply = self.ask(number, f"/v0/topics/{self.log}", {"records": [{"data": each} for each in data], **keys})
-            for seq, each in zip(reply["seqs"] if reply else (), data, strict=bool(reply)):
-                with self.lock:
-                    if self.acked.setdefault(seq, each) != each:
-                        self.faults.append(f"seq {seq} was acked for {self.acked[seq]} and for {each}")
+            if reply is not None:
+                self.evidence.acked |= set(zip(reply["seqs"], data, strict=True))
             turn += 2  # the last record of a batch is the first of the next
 
     def produce(self, number: int) -> None:
@@ -127,7 +105,7 @@ class Moves(Scene):
                 return
             body = {"records": [{"data": f"job:{turn}"}], "idempotency_key": f"{self.queue}:{turn}"}
             if self.ask(number, f"/v0/topics/{self.queue}", body) is not None:
-                self.sent.add(f"job:{turn}")
+                self.evidence.sent.add(f"job:{turn}")
 
     def work(self, number: int) -> None:
         """Claims jobs, acks most of them, and leaves others until their lease ends."""
@@ -135,31 +113,19 @@ class Moves(Scene):
         while not self.stopping.wait(0.02):
             found = self.ask(number, f"{path}/claim", {"node": node, "max": 5, "lease_ms": LEASE_MS})
             jobs = found["claimed"] if found else []
-            with self.lock:
-                for job in jobs:
-                    # An answer may come late, even after the end of its lease. Only the deadline tells when the claim was.
-                    deadline = job["deadline"] / 1000
-                    held = Held(node, deadline - LEASE_MS / 1000, deadline)
-                    self.held.setdefault(job["$seq"], []).append(held)
+            # An answer may come late, even after the end of its lease. Only the deadline tells when the claim was.
+            held = [
+                Held(job["$seq"], node, (job["deadline"] - LEASE_MS) / 1000, job["deadline"] / 1000) for job in jobs
+            ]
+            self.evidence.held += held
             if jobs and chance.random() < 0.8:
                 asked = {"node": node, "seqs": [j["$seq"] for j in jobs], "lease_ids": [j["lease_id"] for j in jobs]}
                 began = time.time()
-                self.asked |= {job["data"] for job in jobs}
+                self.evidence.asked |= {job["data"] for job in jobs}
                 settled = self.ask(number, f"{path}/ack", asked)
-                for job in jobs if settled else ():
-                    if job["$seq"] not in settled["skipped"]:
-                        self.settle(job, node, began)
-
-    def settle(self, job: dict[str, Any], node: str, acked: float) -> None:
-        with self.lock:
-            seq, data = job["$seq"], job["data"]
-            if data in self.done:
-                self.faults.append(f"{data} was done twice, at seqs {self.done[data]} and {seq}")
-            self.done[data] = seq
-            self.held[seq] = [
-                each._replace(until=acked) if each.worker == node and each.until == job["deadline"] / 1000 else each
-                for each in self.held[seq]
-            ]
+                for job, claim in zip(jobs, held, strict=True) if settled else ():
+                    if claim.seq not in settled["skipped"]:
+                        self.evidence.done.append(Done(job["data"], claim, began))
 
     def read(self, number: int) -> None:
         """Follows the log over each cut, from the last id."""
@@ -174,9 +140,9 @@ class Moves(Scene):
                     while not self.stopping.is_set():
                         told = stream.event("message", "stream-reset", "stream-error")
                         if "$seq" not in told:
-                            self.broke(f"the reader behind {last!r} was sent {told}")
+                            self.evidence.other.append((last, told))
                         else:
-                            self.shown.append(told["$seq"])
+                            self.evidence.shown.append(told["$seq"])
                         last = stream.id
             except (OSError, EOFError, ValueError, IndexError):
                 self.stopping.wait(0.1)
@@ -244,43 +210,20 @@ class Moves(Scene):
                     lambda topic=topic, config=config: client.call("PUT", f"/v0/topics/{topic}", config).status < 300,
                     topic,
                 )
+        evidence = self.evidence
         with self.clients():
-            until(lambda: len(self.acked) > 50 and len(self.done) > 10, "the first records and jobs", WITHIN)
+            self.wait_for_work(0, 0, "the first records and jobs")
             told = [self.move(topic, faults[place::2]) for place, topic in enumerate((self.log, self.queue))]
-            acked, done = len(self.acked), len(self.done)
-            until(lambda: len(self.acked) > acked + 50 and len(self.done) > done + 10, "work after the moves", WITHIN)
-        self.judge()
-        return f"{'; '.join(told)}. {len(self.acked)} records, {len(self.done)} jobs"
+            self.wait_for_work(len(evidence.acked), len(evidence.done), "work after the moves")
+        evidence.log = [(each["$seq"], each["data"]) for each in records(self.servers[1].port, self.log)]
+        evidence.left = {each["data"] for each in records(self.servers[1].port, self.queue)}
+        judge(move_faults(evidence))
+        return f"{'; '.join(told)}. {len(evidence.acked)} records, {len(evidence.done)} jobs"
 
-    def judge(self) -> None:
-        """Raises Broken."""
-        stored = records(self.servers[1].port, self.log)
-        by_seq = {each["$seq"]: each["data"] for each in stored}
-        if lost := {seq: data for seq, data in self.acked.items() if by_seq.get(seq) != data}:
-            self.faults.append(f"{len(lost)} acked records are missing or others: {dict(list(lost.items())[:5])}")
-        if len(set(by_seq.values())) != len(by_seq):
-            self.faults.append("a record is stored twice")
-        if back := [pair for pair in itertools.pairwise(self.shown) if pair[0] >= pair[1]]:
-            self.faults.append(f"the reader went back {len(back)} times, first from {back[0][0]} to {back[0][1]}")
-        if unknown := set(self.shown) - set(by_seq):
-            self.faults.append(f"the reader got {len(unknown)} records that are not in the log, first {min(unknown)}")
-        if missing := set(range(1, max(self.shown, default=0))) & set(by_seq) - set(self.shown):
-            self.faults.append(f"the reader missed {len(missing)} records, among them {min(missing)}")
-        self.judge_jobs()
-        if self.faults:
-            raise Broken("\n".join(self.faults[:10]))
-
-    def judge_jobs(self) -> None:
-        for seq, holders in self.held.items():
-            ordered = sorted(holders, key=lambda each: each.claimed)
-            for first, second in itertools.pairwise(ordered):
-                if second.claimed < first.until - SLACK:
-                    self.faults.append(f"job {seq} was given to {first} and to {second}")
-        left = {each["data"] for each in records(self.servers[1].port, self.queue)}
-        if lost := self.sent - left - self.asked:
-            self.faults.append(f"{len(lost)} jobs that no worker acked are not in the queue, among them {min(lost)}")
-        if again := left & set(self.done):
-            self.faults.append(f"{len(again)} jobs are in the queue after their ack, among them {min(again)}")
+    def wait_for_work(self, acked: int, done: int, what: str) -> None:
+        """Waits until clients have more than 50 records and 10 jobs more than these."""
+        evidence = self.evidence
+        until(lambda: len(evidence.acked) > acked + 50 and len(evidence.done) > done + 10, what, WITHIN)
 
 
 FAULTS = (Moves.kill_a_server, Moves.freeze_a_server, Moves.kill_a_gateway, Moves.freeze_a_gateway)
@@ -298,7 +241,7 @@ def run(seed: int, rounds: int, say: Say) -> str:
             except (Broken, AssertionError):
                 for gateway in scene.gateways:
                     say(f"the last lines of {gateway.folder.name}:\n{gateway.output[-1500:]}")
-                say(json.dumps(scene.faults[:5])[:3000])
+                say(json.dumps(list(client_faults(scene.evidence))[:5])[:3000])
                 raise
     return f"{rounds} rounds"
 

@@ -25,6 +25,12 @@ class Broken(Exception):
     """The servers did what docs/gateway.md excludes."""
 
 
+def judge(faults: Iterable[str]) -> None:
+    """Raises Broken if an oracle found faults."""
+    if told := list(faults):
+        raise Broken("\n".join(told[:10]))
+
+
 class Scene:
     """Servers and gateways in one folder. They end with `stack`."""
 

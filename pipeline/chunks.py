@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.bounds import STAMP_BYTES, check_meta, check_token
-from base.depth import too_deep
+from base.depth import MOST_DEPTH, SHALLOW_BYTES, depth, too_deep
 from base.errors import InvalidRequest, RecordTooLarge
 
 COLUMNS = ("data", "tag", "node", "meta")
@@ -26,19 +26,21 @@ TEXT = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Chunk(NamedTuple):
-    """Records to append: a JSON array for each column."""
+    """Records to append: a JSON array for each column. `left_out`: the seqs of an archive's records that an append refuses."""
 
     records: int
     data: str
     tags: str
     nodes: str
     metas: str
+    left_out: tuple[int, ...] = ()
 
 
 class Bounds(NamedTuple):
     """The bounds of a record, as the server's settings of the same names have them.
 
-    `is_copy`: an archive has the records, so `meta` can have stamps beyond the bounds.
+    `is_copy`: an archive has the records, so `meta` can have stamps beyond the bounds, and records from before the bound for the
+    depth are left out.
     """
 
     record_bytes: int
@@ -67,7 +69,7 @@ class Bounds(NamedTuple):
         for meta in metas.unique().drop_null().to_pylist():
             if meta != "null":
                 check_meta(meta.encode(), self.meta_bytes, self.meta_keys, is_copy=self.is_copy)
-        size = pc.max(pc.add(pc.binary_length(data), pc.fill_null(pc.binary_length(metas), 0))).as_py()
+        size = pc.max(pc.add(pc.binary_length(data), pc.fill_null(pc.binary_length(metas), 0))).as_py() or 0
         most = self.record_bytes + (STAMP_BYTES if self.is_copy else 0)
         if size > most:
             raise RecordTooLarge(f"a record has {size} bytes: expected at most {most}", max=most)
@@ -106,6 +108,7 @@ def halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def encoded(held: list[pa.RecordBatch], bounds: Bounds) -> Chunk:
     """Returns the batches as one chunk. Raises InvalidRequest or RecordTooLarge."""
     table = pa.Table.from_batches(held)
+    table, left_out = without_deep(table) if bounds.is_copy else (table, ())
     data, tags, nodes, metas = (column(table, name) for name in COLUMNS)
     if data.null_count:
         raise InvalidRequest("data is null: a record's data is JSON, which has a null of its own")
@@ -115,7 +118,25 @@ def encoded(held: list[pa.RecordBatch], bounds: Bounds) -> Chunk:
     if any(lengths(text) != pc.binary_length(each).to_pylist() for text, each in zip(texts, sent, strict=True)):
         refuse(*sent)
     bounds.check(data, tags, nodes, metas)
-    return Chunk(table.num_rows, texts[0], tokens(tags), tokens(nodes), texts[1])
+    return Chunk(table.num_rows, texts[0], tokens(tags), tokens(nodes), texts[1], left_out)
+
+
+def without_deep(table: pa.Table) -> tuple[pa.Table, tuple[int, ...]]:
+    """Returns the records that have few enough levels for an append, and the seqs of the others."""
+    places = deep(column(table, "data")) | deep(column(table, "meta"))
+    if not places:
+        return table, ()
+    kept = [place for place in range(table.num_rows) if place not in places]
+    return table.take(pa.array(kept, pa.int64())), tuple(table["seq"].take(sorted(places)).to_pylist())
+
+
+def deep(texts: Any) -> set[int]:
+    """Returns the places of the JSON texts that have too many levels. Hardly any text is long and has so many brackets."""
+    places = pc.indices_nonzero(pc.greater(pc.binary_length(texts), SHALLOW_BYTES))
+    longer = texts.take(places)
+    opening = pc.add(pc.count_substring(longer, "["), pc.count_substring(longer, "{"))
+    places = places.filter(pc.greater(opening, MOST_DEPTH)).to_pylist()
+    return {place for place in places if depth(texts[place].as_py().encode()) > MOST_DEPTH}
 
 
 def column(table: pa.Table, name: str) -> Any:

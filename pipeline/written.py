@@ -8,7 +8,7 @@ Django nor Redis: the server's sweep finds the appended records.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -27,6 +27,18 @@ SELECT pipeline_append(%(topic)s, %(writer)s, %(partition)s, %(batch)s, %(expect
 SO_FAR = """
 SELECT w.records FROM topics_topic t JOIN pipeline_written w ON w.topic_id = t.id
  WHERE t.name = %(topic)s AND w.writer = %(writer)s AND w.partition = %(partition)s AND w.batch = %(batch)s
+"""
+# Counts records of the batch that are left out, unless another attempt was first. So `records` is the place in the archive, also
+# after a restore by a release that appended such records.
+LEAVE_OUT = """
+INSERT INTO pipeline_written AS w (topic_id, writer, partition, batch, records, ts)
+SELECT t.id, %(writer)s, %(partition)s, %(batch)s, %(expected)s::bigint + %(left_out)s,
+       extract(epoch FROM clock_timestamp()) * 1000
+  FROM topics_topic t WHERE t.name = %(topic)s
+ON CONFLICT (topic_id, writer, partition) DO UPDATE
+   SET batch = excluded.batch, ts = excluded.ts, records = excluded.records
+ WHERE w.batch < excluded.batch OR (w.batch = excluded.batch AND w.records = %(expected)s)
+RETURNING records
 """
 # The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
 LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
@@ -101,25 +113,32 @@ def append_in_order(
     batches: Iterable[pa.RecordBatch],
     bounds: Bounds,
     caps: Caps = NO_CAPS,
+    tell: Callable[[tuple[int, ...]], None] | None = None,
 ) -> int:
     """Appends the records of a batch that the topic does not have yet. Returns the number of appended records.
+
+    `tell` gets the seqs of an archive's records before they are left out, so that a killed run has told them, too.
 
     Each chunk is a transaction of its own, so every attempt must have the same records in the same order. Raises the errors of
     append_whole, and NotReady if another attempt appends at the same time. Chunks from before an error stay, and are not appended
     again.
     """
-    before = done = so_far(connection, claim)
+    done, appended = so_far(connection, claim), 0
     caps.check_topics(connection, claim.topic)
-    for chunk in ahead(chunks(without_first(batches, before), bounds)):
-        with translated():
+    for chunk in ahead(chunks(without_first(batches, done), bounds)):
+        if chunk.left_out and tell is not None:
+            tell(chunk.left_out)
+        with translated(), connection.transaction():
             caps.check_bytes(connection, len(chunk.data))
-            now = append_chunk(connection, claim, done, chunk)
-        if now is None:
-            raise NotReady("another run is writing the same records")
+            now = append_chunk(connection, claim, done, chunk) if chunk.records else done
+            if chunk.left_out and now is not None and now >= 0:
+                now = leave_out(connection, claim, now, len(chunk.left_out))
+            if now is None:
+                raise NotReady("another run is writing the same records")
         if now < 0:
-            return done - before
-        done = now
-    return done - before
+            return appended
+        done, appended = now, appended + chunk.records
+    return appended
 
 
 def without_first(batches: Iterable[pa.RecordBatch], records: int) -> Iterator[pa.RecordBatch]:
@@ -130,15 +149,21 @@ def without_first(batches: Iterable[pa.RecordBatch], records: int) -> Iterator[p
 
 
 def so_far(connection: psycopg.Connection[Any], claim: Claim) -> int:
-    """Returns how many records of the batch are stored in the topic."""
+    """Returns how many records of the batch are stored in the topic or left out."""
     row = connection.execute(SO_FAR, claim._asdict()).fetchone()
     return int(row[0]) if row else 0
 
 
 def append_chunk(connection: psycopg.Connection[Any], claim: Claim, expected: int, chunk: Chunk) -> int | None:
-    """Returns how many records of the batch are stored now. See the SQL function for None and -1."""
+    """Returns how many records of the batch are stored or left out now. See the SQL function for None and -1."""
     row = connection.execute(APPEND, {**claim._asdict(), "expected": expected, **chunk._asdict()}).fetchone()
     return None if row is None or row[0] is None else int(row[0])
+
+
+def leave_out(connection: psycopg.Connection[Any], claim: Claim, expected: int, count: int) -> int | None:
+    """Returns how many records of the batch are stored or left out now. None: another attempt was first."""
+    row = connection.execute(LEAVE_OUT, {**claim._asdict(), "expected": expected, "left_out": count}).fetchone()
+    return None if row is None else int(row[0])
 
 
 def ahead(made: Iterator[Chunk]) -> Iterator[Chunk]:

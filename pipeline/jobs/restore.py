@@ -3,20 +3,26 @@
 Records get new seqs and times. Each chunk is stored together with the progress of the restore (Written), so no record is
 appended twice. An archive can be restored into a topic only once.
 
+Releases up to 0.3.0 took records of more levels than an append takes now (base/depth.py). The restore leaves them out, and tells
+their seqs.
+
 Appends have one order, so one process reads and appends. Spark is needed only for a file system that this machine lacks.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+from collections.abc import Sequence
 
 import msgspec
 
 from base.clock import now_ms
+from base.depth import MOST_DEPTH
 from base.errors import NotFound
 from base.names import check_topic_name
 from base.refusal import Refusal
-from base.units import amount
+from base.units import amount, counted
 from pipeline.files import Files
 from pipeline.models import Written
 from pipeline.segments import Segment, groups, segments
@@ -24,6 +30,9 @@ from pipeline.work import JobOutcome, Work
 from store.script import run
 from topics.cache import topic_called
 from topics.config import Config, put_topic
+
+log = logging.getLogger(__name__)
+EXAMPLES = 20  # seqs that the line at the end names. The report has all
 
 
 class Restore(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,15 +60,24 @@ def restore(work: Work, options: Restore) -> JobOutcome:
         sum(min(each.last, options.to_seq or each.last) - max(each.first - 1, options.from_seq) for each in wanted)
     )
     writer = f"restore:{digest(files.root, source, options)}"
-    written = 0
+    written, left_out = 0, list[int]()
     # Two restores at once would mix their records, and break the order of both archives.
     with work.turn(f"the restore into topic {options.topic}"):
         run(put_topic(options.topic, Config(), now_ms()))
         topic_id = run(topic_called(options.topic)).id
         for group in groups(files, wanted):
             if not is_done(topic_id, writer, group, options):
-                written += append(work, files, group, options, writer)
-    return JobOutcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
+                written += append(work, files, group, options, writer, left_out)
+    summary = f"{amount(written)} records of {files.root} restored into {options.topic}"
+    if left_out:
+        more = ", …" if len(left_out) > EXAMPLES else ""
+        summary += f", and {counted(len(left_out), 'record')} left out, {because(left_out[:EXAMPLES])}{more}"
+    return JobOutcome(summary, {"records": written, "left_out": left_out})
+
+
+def because(left_out: Sequence[int]) -> str:
+    """Returns the reason why records are left out, with their seqs."""
+    return f"because of more than {MOST_DEPTH} levels: seq {', '.join(map(str, left_out))}"
 
 
 def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
@@ -87,12 +105,17 @@ def digest(root: str, source: str, options: Restore) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str) -> int:
-    """Appends the group's selected records. Returns the number of new records."""
+def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str, left_out: list[int]) -> int:
+    """Appends the group's selected records. Returns the number of new records, and adds the seqs of others to `left_out`."""
     # The server runs without Arrow.
     from pipeline.archived import records
     from pipeline.chunks import Bounds
     from pipeline.written import LIMITS, Caps, Claim, append_in_order
+
+    def tell(seqs: tuple[int, ...]) -> None:
+        work.progress.clear()
+        log.warning("%s: left out of %s, %s", work.run, options.topic, because(seqs))
+        left_out.extend(seqs)
 
     # The batch numbers of a writer must increase. The first seqs of the groups do.
     claim = Claim(options.topic, f"write:{writer}", 0, group[0].first)
@@ -100,7 +123,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     bounds = Bounds.of_environment(is_copy=True)
     with work.database.connect() as connection:
         connection.execute(LIMITS)
-        appended = append_in_order(connection, claim, found, bounds, Caps.of_environment())
+        appended = append_in_order(connection, claim, found, bounds, Caps.of_environment(), tell)
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), appended)
     return appended
 

@@ -29,6 +29,7 @@ from tests.pipeline.filling import ODD, fill, numbers, rows
 from topics.append.copies import CopiedRecord
 
 DAY_MS = 86_400_000
+DEEP = "[" * 200 + "]" * 200  # more levels than an append takes (base/depth.py)
 
 
 def seqs(spark: SparkSession, path: Path) -> list[int]:
@@ -186,14 +187,14 @@ def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_
     archive(tmp_path, step=7)
     sent = "SELECT tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
     options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
-    assert perform("restore", options).report == {"records": 22}
+    assert perform("restore", options).report == {"records": 22, "left_out": []}
     assert rows(sent, "copy") == rows(sent, "orders")
-    assert perform("restore", options).report == {"records": 0}
+    assert perform("restore", options).report == {"records": 0, "left_out": []}
     numbers("orders", 5)
     archive(tmp_path)
-    assert perform("restore", options).report == {"records": 5}  # what is new in the archive
+    assert perform("restore", options).report == {"records": 5, "left_out": []}  # what is new in the archive
     part = {**options, "topic": "part", "from_seq": 20, "to_seq": 25}
-    assert perform("restore", part).report == {"records": 5}
+    assert perform("restore", part).report == {"records": 5, "left_out": []}
 
 
 def test_restore_brings_back_records_of_a_mirror(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
@@ -203,9 +204,56 @@ def test_restore_brings_back_records_of_a_mirror(spark: SparkSession, dsn: str, 
     wanted = Handover(here="fra", source="iad", from_seq=0, next_from_seq=7, records=[record])
     run(receive("orders", wanted, now_ms()))
     archive(tmp_path)
-    assert perform("restore", {"archive": str(tmp_path), "source": "orders", "topic": "copy"}).report == {"records": 1}
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    assert perform("restore", options).report == {"records": 1, "left_out": []}
     ((restored,),) = rows("SELECT meta::text FROM topic_log WHERE topic = 'copy'")
     assert restored.startswith(meta.decode()[:-1] + ',"_topics_mirror":{"topic":"orders","site":"iad","seq":7,')
+
+
+@pytest.mark.parametrize("chunk", [1, 10_000])
+def test_restore_leaves_out_records_that_are_too_deep(
+    spark: SparkSession,
+    dsn: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    chunk: int,
+) -> None:
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", chunk)
+    numbers("orders", 5)
+    rows("UPDATE topics_record SET data = %s::json WHERE seq = 1 RETURNING seq", DEEP)
+    rows("UPDATE topics_record SET meta = %s::json WHERE seq = 4 RETURNING seq", f'{{"a":{DEEP}}}')
+    rows("UPDATE topics_record SET data = %s::json WHERE seq = 5 RETURNING seq", json.dumps({"text": DEEP}))
+    archive(tmp_path)
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    run = perform("restore", options)
+    assert (run.state, run.written, run.report) == ("done", 3, {"records": 3, "left_out": [1, 4]})
+    assert "into copy, and 2 records left out, because of more than 128 levels: seq 1, 4 (" in run.summary
+    assert "left out of copy, because of more than 128 levels: seq 1" in caplog.text
+    sent = "SELECT data::text FROM topic_log WHERE topic = %s AND NOT seq = ANY (%s) ORDER BY seq"
+    assert rows(sent, "copy", []) == rows(sent, "orders", [1, 4])
+    assert perform("restore", options).report == {"records": 0, "left_out": []}
+    numbers("orders", 2)
+    archive(tmp_path)
+    assert perform("restore", options).report == {"records": 2, "left_out": []}
+    assert rows(sent, "copy", []) == rows(sent, "orders", [1, 4])
+
+
+def test_a_restore_continues_where_a_release_ended_that_took_deep_records(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 3)
+    archive(tmp_path)
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    assert perform("restore", options).written == 3
+    file = next(tmp_path.rglob("*.parquet"))
+    held = pq.ParquetFile(file).read()
+    place = held.column_names.index("data")
+    pq.write_table(held.set_column(place, "data", pa.array([DEEP, *held["data"].to_pylist()[1:]])), file)
+    numbers("orders", 2)
+    archive(tmp_path)
+    assert perform("restore", options).report == {"records": 2, "left_out": []}
+    assert rows("SELECT count(*) FROM topic_log WHERE topic = 'copy'") == [(5,)]
 
 
 def test_a_restore_continues_where_a_run_was_killed(

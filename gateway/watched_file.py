@@ -59,8 +59,10 @@ class WatchedFiles(Generic[Value]):
         names = ", ".join(map(str, self.paths))
         try:
             stamps = [stamp(each) for each in self.paths]
+            if stamps == self._stamps:
+                return
             last = max(changed for changed, _, _ in stamps) / 1e9
-            if stamps == self._stamps or (not is_forced and 0 <= time.time() - last < SETTLED_SECONDS):
+            if not is_forced and 0 <= time.time() - last < SETTLED_SECONDS:
                 return
             self._stamps = stamps
             self._value = self.read()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from gateway.watched_file import WatchedFiles
 from http1 import Request, Response
 from tests.deadlines import DEADLINE
 from tests.gateway.running import Running, cluster, route
@@ -143,3 +144,10 @@ def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(authority, ga
         until(lambda: client.get("/v0/topics/x").body != first, "the new certificate")
     finally:
         secured.stop()
+
+
+def test_a_cluster_with_tls_and_no_files_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    watched = WatchedFiles([], lambda: "context")
+    WatchedFiles.look_now()
+    assert watched.value == "context"
+    assert not caplog.records

@@ -161,7 +161,7 @@ class Gateway:
             cluster.close(at_once=False)
 
     def renew(self) -> None:
-        """Uses changed certificates for connections to nodes."""
+        """Uses changed files of clusters, for example certificates."""
         for _, cluster in self.shared:
             cluster.renew()
 

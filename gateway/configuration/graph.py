@@ -387,13 +387,24 @@ class Builder:
         times = definition.timeouts
         waits = Waits(connect=times.connect_ms / 1000, answer=times.answer_ms / 1000)
         if definition.kafka is not None:
-            cluster = Cluster(name, kafka_engine(definition.kafka, self.folder, waits.answer), waits)
+            cluster = Cluster(name, self.kafka(name, definition.kafka, waits.answer) or (), waits)
         else:
             addresses = [NodeAddress(node.id, node.url) for node in definition.nodes or ()]
             adds_keys = definition.add_keys is not False
             cluster = Cluster(name, addresses, waits, self.tls(definition), adds_keys=adds_keys)
         self.shared.append((definition, cluster))
         return cluster
+
+    def kafka(self, name: str, definition: KafkaDefinition, seconds: float) -> ClusterEngine | None:
+        """Returns the engine of a Kafka cluster. Loads its library, which other configurations can do without."""
+        from gateway.kafka.serve import KafkaEngine
+
+        try:
+            return KafkaEngine(definition, self.folder, seconds)
+        except (OSError, ValueError) as error:
+            text = f"cluster {name!r}: kafka: invalid files: {error}"
+            self.faults.append(Fault(self.configuration.line("cluster", name, "kafka", "security"), text))
+            return None
 
     def tls(self, definition: ClusterDefinition) -> WatchedFiles[ssl.SSLContext] | None:
         if definition.tls is None:
@@ -415,10 +426,3 @@ class Builder:
             text = f"cluster {definition.name!r}: tls: invalid files: {error}"
             self.faults.append(Fault(self.configuration.line("cluster", definition.name, "tls"), text))
             return None
-
-
-def kafka_engine(definition: KafkaDefinition, folder: Path, seconds: float) -> ClusterEngine:
-    """Returns the engine of a Kafka cluster. Loads its library, which other configurations can do without."""
-    from gateway.kafka.serve import KafkaEngine
-
-    return KafkaEngine(definition, folder, seconds)

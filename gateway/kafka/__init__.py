@@ -5,6 +5,7 @@ A topic of ours is a topic of Kafka with one partition, and `seq` is the offset 
     serve.py       the table of calls, and the way of an answer
     shapes.py      bodies and queries, and what Kafka cannot do
     messages.py    records as messages, and messages as records
+    version.py     the clients and all that holds them, until a file of the cluster changes
     client.py      the clients of librdkafka, the threads of their blocking calls, and their errors
     lanes.py       batches of appends
     keyed.py       appends with idempotency keys

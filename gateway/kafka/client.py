@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from base.errors import BatchTooLarge, Forbidden, Incompatible, InvalidRequest, NotReady, TopicNotFound, TopicsError
 from gateway.configuration.shapes import KafkaDefinition
+from gateway.watched_file import WatchedFiles
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -49,14 +51,15 @@ class KafkaClients:
     `seconds`: the longest time for a call.
     """
 
-    def __init__(self, definition: KafkaDefinition, folder: Path, seconds: float) -> None:
-        self.seconds = seconds
-        self.common = options(definition, folder)
+    def __init__(self, settings: dict[str, Any], seconds: float) -> None:
+        self.settings, self.seconds = settings, seconds
         self.threads = ThreadPoolExecutor(THREADS, "kafka")
+        self.users = 0  # calls under way
+        self.unused: Callable[[], None] | None = None
 
     @cached_property
     def admin(self) -> AdminClient:
-        return AdminClient(self.common)
+        return AdminClient(self.settings)
 
     @cached_property
     def asker(self) -> Consumer:
@@ -67,7 +70,7 @@ class KafkaClients:
         """Returns a consumer without a group. It sees committed records, and the end of a topic as an error."""
         return Consumer(
             {
-                **self.common,
+                **self.settings,
                 "group.id": "topics-gateway",  # never joined, and nothing is committed
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -79,7 +82,7 @@ class KafkaClients:
         )
 
     def producer(self, **more: Any) -> Producer:
-        return Producer({**self.common, **more})
+        return Producer({**self.settings, **more})
 
     async def run(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Returns the result of a blocking call."""
@@ -105,9 +108,29 @@ class KafkaClients:
             raise refused(KafkaException(found.error), topic)
         return found.offset if found.offset >= 0 else None
 
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """A call that uses the clients. They stay open until its end."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            if not self.users and self.unused is not None:
+                self.when_unused(self.unused)
+
+    def when_unused(self, do: Callable[[], None]) -> None:
+        """Calls `do` once, as soon as no call uses the clients."""
+        self.unused = do if self.users else None
+        if self.unused is None:
+            do()
+
     def close(self) -> None:
-        """Lets the threads end after their work. The clients close when nothing refers to them."""
-        self.threads.shutdown(wait=False)
+        """Closes the clients that all calls share. The other ones are closed where they were made. Blocks."""
+        asker = self.__dict__.pop("asker", None)
+        if asker is not None:
+            asker.close()
+        self.__dict__.pop("admin", None)  # closes when nothing refers to it
 
 
 async def outcome(future: Future[Result], topic: str = "") -> Result:
@@ -118,8 +141,24 @@ async def outcome(future: Future[Result], topic: str = "") -> Result:
         raise refused(error, topic) from error
 
 
-def options(definition: KafkaDefinition, folder: Path) -> dict[str, Any]:
-    """Returns the options that all clients have. Raises OSError for an unreadable file."""
+def watched_settings(definition: KafkaDefinition, folder: Path) -> WatchedFiles[dict[str, Any]]:
+    """Returns the settings that all clients have. Raises OSError, ValueError for an invalid file."""
+    security = definition.security
+    given = {
+        "sasl.password": security.password_file,
+        "ssl.ca.pem": security.ca,
+        "ssl.certificate.pem": security.certificate,
+        "ssl.key.pem": security.key,
+    }
+    files = {name: folder / file for name, file in given.items() if file is not None}
+    return WatchedFiles(list(files.values()), lambda: settings_of(definition, files))
+
+
+def settings_of(definition: KafkaDefinition, files: Mapping[str, Path]) -> dict[str, Any]:
+    """Returns the settings with the content of the files. So a client that is made later does not read a later file.
+
+    Raises OSError, ValueError.
+    """
     security = definition.security
     found: dict[str, Any] = {
         "bootstrap.servers": definition.bootstrap_servers,
@@ -129,12 +168,16 @@ def options(definition: KafkaDefinition, folder: Path) -> dict[str, Any]:
         "allow.auto.create.topics": False,
         "reconnect.backoff.max.ms": 1000,
     }
-    if security.password_file is not None:
+    if security.mechanism is not None:
         found["sasl.mechanism"], found["sasl.username"] = security.mechanism, security.username
-        found["sasl.password"] = (folder / security.password_file).read_text().strip()
-    for option, file in (("ca", security.ca), ("certificate", security.certificate), ("key", security.key)):
-        if file is not None:
-            found[f"ssl.{option}.location"] = str(folder / file)
+    for name, file in files.items():
+        found[name] = file.read_text().strip()
+        if not found[name]:
+            raise ValueError(f"{file} is empty")
+    try:
+        AdminClient({**found, "bootstrap.servers": ""})  # it checks the settings, and connects to nothing
+    except KafkaException as error:
+        raise ValueError(error.args[0].str()) from error
     return found
 
 

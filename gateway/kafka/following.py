@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.kafka.messages import Shown
-from gateway.kafka.pages import TopicPages, tombstone
+from gateway.kafka.pages import tombstone
 from gateway.kafka.shapes import TagMatch
-from gateway.kafka.tails import KafkaTail, TailRing
+from gateway.kafka.tails import TailRing
 from gateway.kafka.topics import KafkaTopic
+from gateway.kafka.version import ClusterVersion
 
 MAX_BYTES = 256 * 1024  # of a part
 
@@ -35,9 +36,9 @@ class TopicFollower:
     """A reader at `seq` of the topic with `id`. None as id: of the topic that there is now."""
 
     def __init__(
-        self, pages: TopicPages, tail: KafkaTail, name: str, seq: int, id: str | None, match: TagMatch, limit: int = 256
+        self, kafka: ClusterVersion, name: str, seq: int, id: str | None, match: TagMatch, limit: int = 256
     ) -> None:
-        self.pages, self.tail, self.name, self.seq, self.id = pages, tail, name, seq, id
+        self.kafka, self.name, self.seq, self.id = kafka, name, seq, id
         self.match, self.limit = match, limit
         self.news = asyncio.Event()
         self.ring: TailRing | None = None
@@ -45,12 +46,17 @@ class TopicFollower:
 
     async def next(self) -> FollowedPart | None:
         """Returns what comes next, or None if nothing is new. Raises TopicsError."""
+        self.kafka = self.kafka.newest  # the ring of an earlier version has ended
+        with self.kafka.clients.used():
+            return await self.next_part()
+
+    async def next_part(self) -> FollowedPart | None:
         if self.ring is not None and self.ring.ended:
-            self.pages.topics.forget(self.name)
+            self.kafka.topics.forget(self.name)
             self.close()
         if self.ring is not None and self.ring.first <= self.seq:
             return self.of_ring(self.ring)
-        topic = await self.pages.topics.find(self.name)
+        topic = await self.kafka.topics.find(self.name)
         if topic is None:
             was_gone, self.is_gone = self.is_gone, True
             return None if was_gone else FollowedPart(self.seq, self.seq, self.seq, deleted=True)
@@ -60,7 +66,7 @@ class TopicFollower:
         """Returns what the topic holds after the position. At its end, the reader begins to follow its tail."""
         is_other = self.id is not None and self.id != topic.id
         was = 0 if is_other else self.seq
-        page = await self.pages.after(topic, was, self.limit, self.match, most_bytes=MAX_BYTES)
+        page = await self.kafka.pages.after(topic, was, self.limit, self.match, most_bytes=MAX_BYTES)
         lost = page.tombstone
         if is_other:
             lost = {**(tombstone(topic, page.extent, 2**63) or {}), "missed_estimate": 0}
@@ -70,8 +76,8 @@ class TopicFollower:
         self.id, self.is_gone = topic.id, False
         if page.lag == 0 and (self.ring is None or self.ring.first > page.next):
             self.close()
-            self.ring = self.tail.follow(topic, page.next)
-            self.ring.waiting.add(self.news)
+            self.ring = self.kafka.tail.follow(topic, page.next)
+            self.ring.tell(self.news)
         has_moved = is_other or self.seq != page.next
         self.seq = page.next
         return part if has_moved or lost is not None else None
@@ -94,4 +100,4 @@ class TopicFollower:
         ring, self.ring = self.ring, None
         if ring is not None:
             ring.waiting.discard(self.news)
-            self.tail.leave(ring)
+            self.kafka.tail.leave(ring)

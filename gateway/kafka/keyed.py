@@ -107,6 +107,7 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
                 log.exception("A lane of keys failed")
                 self.refuse(chosen, NotReady(f"the gateway failed: {error}"))
             chosen[0].answer.get_loop().call_soon_threadsafe(answer, chosen)
+        self.lose()  # closes the producer
 
     def next_round(self) -> list[AppendWithKey]:
         """Takes the appends of the next transaction: of each topic one batch, and each key once."""
@@ -333,3 +334,7 @@ class KeyedLanes:
     def close(self) -> None:
         for each in self.all:
             each.close()
+
+    def join(self) -> None:
+        for each in self.all:
+            each.join()

@@ -43,6 +43,11 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
             self.closed = True
             self.changed.notify()
 
+    def join(self) -> None:
+        """Waits until a closed lane has written its appends. Blocks."""
+        if self.thread is not None:
+            self.thread.join()
+
     def rounds(self) -> Iterator[Round]:
         """Yields round after round, until the lane is closed and empty."""
         while True:

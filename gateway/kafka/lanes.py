@@ -157,6 +157,7 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
                 failure = NotReady(f"the gateway failed: {error}", maybe_written=True)
                 settled = [(append.answer, failure) for batch in batches for append in batch.appends]
             settled[0][0].get_loop().call_soon_threadsafe(settle, settled)
+        self.made = None  # closes the producer
 
     def next_round(self) -> list[TopicBatch]:
         """Takes the appends of the next flush. An append that must wait holds back the later ones of its topic."""
@@ -236,3 +237,7 @@ class ProducerLanes:
     def close(self) -> None:
         for each in (*self.safe, *self.quick):
             each.close()
+
+    def join(self) -> None:
+        for each in (*self.safe, *self.quick):
+            each.join()

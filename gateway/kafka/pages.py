@@ -101,7 +101,7 @@ class TopicPages:
         """Waits until the topic has another head, or is deleted. Returns False at the end of the time."""
         ring = self.tail.follow(topic, high)
         news = asyncio.Event()
-        ring.waiting.add(news)
+        ring.tell(news)
         try:
             async with asyncio.timeout(seconds):
                 while ring.end <= high and not ring.ended:

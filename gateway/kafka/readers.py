@@ -144,14 +144,15 @@ class ReaderPool:
         return await asyncio.shield(reading)  # its thread uses the consumer to the end, also if the client leaves
 
     async def run(self, topic: str, offset: int, end: int, most: int, most_bytes: int) -> Fetched:
-        reader = self.take((topic, offset))
-        if reader is None:
-            self.made += 1
-            reader = await self.clients.run(PlacedReader, self.clients)
-        try:
-            return await self.clients.run(reader.read, topic, offset, end, most, most_bytes)
-        finally:
-            self.idle.append(reader)
+        with self.clients.used():  # also after the client of the call has left
+            reader = self.take((topic, offset))
+            if reader is None:
+                self.made += 1
+                reader = await self.clients.run(PlacedReader, self.clients)
+            try:
+                return await self.clients.run(reader.read, topic, offset, end, most, most_bytes)
+            finally:
+                self.idle.append(reader)
 
     def ended(self, reading: asyncio.Future[Fetched]) -> None:
         self.free.release()
@@ -167,8 +168,9 @@ class ReaderPool:
         return best
 
     def close(self) -> None:
+        """Closes the consumers, which are all idle. Blocks."""
         while self.idle:
-            self.clients.threads.submit(self.idle.pop().close)
+            self.idle.pop().close()
 
     async def rest(self) -> None:
         """Takes consumers from places that nobody has read on from for a while, so that they stop to ask for more."""

@@ -31,12 +31,9 @@ from gateway.api import Request, Response
 from gateway.configuration.shapes import KafkaDefinition
 from gateway.errors import NotSupported
 from gateway.kafka import listing, streams
-from gateway.kafka.client import KafkaClients, MaybeAbsent, absent, outcome
-from gateway.kafka.cursors import KafkaCursors
-from gateway.kafka.keyed import KeyedLanes
-from gateway.kafka.lanes import ProducerLanes
+from gateway.kafka.client import MaybeAbsent, absent, outcome, watched_settings
 from gateway.kafka.messages import messages_of
-from gateway.kafka.pages import OffsetRange, TopicPages, rendered
+from gateway.kafka.pages import OffsetRange, rendered
 from gateway.kafka.shapes import (
     OFFERS_NOT,
     AppendOptions,
@@ -56,8 +53,8 @@ from gateway.kafka.shapes import (
     match_of,
     query_as,
 )
-from gateway.kafka.tails import KafkaTail
-from gateway.kafka.topics import BATCH_BYTES, BATCH_SLACK, KafkaTopic, KafkaTopics
+from gateway.kafka.topics import BATCH_BYTES, BATCH_SLACK, KafkaTopic
+from gateway.kafka.version import ClusterVersion
 from gateway.proxy.answers import refusal
 
 log = logging.getLogger(__name__)
@@ -66,7 +63,7 @@ JSON = (b"content-type", b"application/json")
 RECORD_KEYS = "idempotency_keys: Kafka remembers a key for a whole append: send idempotency_key"
 MOST_KEY_CHARACTERS = 256
 Answer = dict[str, Any]
-Handler = Callable[["KafkaEngine", Request], Awaitable[Response]]
+Handler = Callable[[ClusterVersion, Request], Awaitable[Response]]
 HANDLERS: dict[Operation, Handler] = {}
 
 
@@ -84,15 +81,21 @@ class KafkaEngine:
     offers_not: Mapping[Operation, str] = OFFERS_NOT
 
     def __init__(self, definition: KafkaDefinition, folder: Path, seconds: float) -> None:
-        """`seconds`: the longest time for a call of Kafka. Raises OSError for an unreadable file."""
+        """`seconds`: the longest time for a call of Kafka. Raises OSError, ValueError for an invalid file."""
         self.is_up = True
         self.url = f"kafka://{definition.bootstrap_servers}"
-        self.clients = KafkaClients(definition, folder, seconds)
-        self.topics = KafkaTopics(self.clients, definition.topic_defaults)
-        self.keyed = KeyedLanes(self.clients, definition.topic_defaults.replication_factor)
-        self.lanes, self.tail = ProducerLanes(self.clients), KafkaTail(self.clients, self.topics)
-        self.pages = TopicPages(self.clients, self.topics, self.tail)
-        self.cursors = KafkaCursors(self.clients, self.pages)
+        self.defaults, self.seconds = definition.topic_defaults, seconds
+        self.settings = watched_settings(definition, folder)
+        self.version = self.made()
+
+    def made(self) -> ClusterVersion:
+        return ClusterVersion(self.settings.value, self.defaults, self.seconds)
+
+    def renew(self) -> None:
+        """Uses changed files: later calls have new clients, and the streams move to them."""
+        if self.settings.value != self.version.settings:
+            old, self.version = self.version, self.made()
+            old.retire(self.version)
 
     async def answer(self, request: Request, seconds: float) -> Response:
         """Returns the answer to a request. Raises TopicsError, within the time."""
@@ -106,41 +109,47 @@ class KafkaEngine:
             refused = refusal(MethodNotAllowed(f"{request.path} takes {methods[0][1].decode()}"))
             return refused.replace(headers=[*refused.headers, *methods])
         check_accept(request)
+        version = self.version
         try:
             async with asyncio.timeout(seconds):
-                try:
-                    return await handler(self, request)
-                except MaybeAbsent:
-                    if request.topic is not None:
-                        self.topics.forget(topic_in(request))
-                        await self.topics.get(topic_in(request))
-                    raise
+                with version.clients.used():
+                    return await called_with(version, handler, request)
         except TimeoutError as error:
             written = {"maybe_written": True} if request.operation.is_write else {}
             raise NotReady(f"Kafka did not answer within {seconds:g} s", **written) from error
 
     async def is_ready(self, seconds: float) -> bool:
-        await self.pages.readers.rest()
-        found = await self.clients.run(self.reaches, seconds)
+        version = self.version
+        with version.clients.used():
+            await version.pages.readers.rest()
+            found = await version.clients.run(reaches, version, seconds)
         if found != self.is_up:
             self.is_up = found
             log.warning("The Kafka cluster at %s %s", self.url, "answers again" if found else "does not answer")
         return found
 
-    def reaches(self, seconds: float) -> bool:
-        try:
-            self.clients.admin.list_topics(topic="", timeout=seconds)
-        except KafkaException:
-            return False
-        return True
-
     def close(self) -> None:
-        """Ends the threads. Appends that wait are still written."""
-        self.pages.readers.close()
-        self.lanes.close()
-        self.keyed.close()
-        self.tail.close()
-        self.clients.close()
+        """Closes the clients after the calls under way."""
+        self.version.retire()
+
+
+async def called_with(version: ClusterVersion, handler: Handler, request: Request) -> Response:
+    """Returns the answer of a handler. If Kafka did not find the topic, looks whether the topic exists."""
+    try:
+        return await handler(version, request)
+    except MaybeAbsent:
+        if request.topic is not None:
+            version.topics.forget(topic_in(request))
+            await version.topics.get(topic_in(request))
+        raise
+
+
+def reaches(version: ClusterVersion, seconds: float) -> bool:
+    try:
+        version.clients.admin.list_topics(topic="", timeout=seconds)
+    except KafkaException:
+        return False
+    return True
 
 
 def check_accept(request: Request) -> None:
@@ -186,7 +195,7 @@ def elapsed(started: float) -> float:
 
 
 @handles(Operation.APPEND)
-async def append(kafka: KafkaEngine, request: Request) -> Response:
+async def append(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     wanted: GivenAppend = await body_of(request, GivenAppend)
     options = query_as(request.query, AppendOptions)
@@ -238,7 +247,7 @@ def key_of(request: Request, wanted: GivenAppend) -> str | None:
     return key
 
 
-async def topic_for(kafka: KafkaEngine, name: str, wanted: GivenAppend) -> tuple[KafkaTopic, bool]:
+async def topic_for(kafka: ClusterVersion, name: str, wanted: GivenAppend) -> tuple[KafkaTopic, bool]:
     """Returns the topic of an append, and whether the append has created it. Raises TopicsError."""
     topic = await kafka.topics.find(name)
     if topic is not None:
@@ -250,21 +259,21 @@ async def topic_for(kafka: KafkaEngine, name: str, wanted: GivenAppend) -> tuple
     return await kafka.topics.get(name), created
 
 
-async def page(kafka: KafkaEngine, request: Request, wanted: WantedPage, started: float) -> Response:
+async def page(kafka: ClusterVersion, request: Request, wanted: WantedPage, started: float) -> Response:
     name = topic_in(request)
     found = await kafka.pages.diff(name, wanted)
     return Response(200, [JSON], rendered(name, found, wanted, elapsed(started)))
 
 
 @handles(Operation.READ)
-async def read(kafka: KafkaEngine, request: Request) -> Response:
+async def read(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     query_as(request.query, NoOptions)
     return await page(kafka, request, await body_of(request, WantedPage), started)
 
 
 @handles(Operation.LIST_RECORDS)
-async def list_records(kafka: KafkaEngine, request: Request) -> Response:
+async def list_records(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     given = query_as(request.query, RecordsOptions)
     wanted = WantedPage(**{**msgspec.structs.asdict(given), "match": match_of(given.match)})
@@ -272,7 +281,7 @@ async def list_records(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.GET_RECORD)
-async def get_record(kafka: KafkaEngine, request: Request) -> Response:
+async def get_record(kafka: ClusterVersion, request: Request) -> Response:
     started, name, seq = time.perf_counter(), topic_in(request), request.name or ""
     query_as(request.query, NoOptions)
     if not (seq.isascii() and seq.isdigit() and len(seq) <= 19 and 0 < int(seq) < 2**63):
@@ -288,7 +297,7 @@ async def get_record(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.DELETE_RECORDS)
-async def delete_records(kafka: KafkaEngine, request: Request) -> Response:
+async def delete_records(kafka: ClusterVersion, request: Request) -> Response:
     started, name = time.perf_counter(), topic_in(request)
     wanted: DeleteBefore = await body_of(request, DeleteBefore)
     if wanted.match is not None or wanted.seqs is not None or wanted.copy:
@@ -307,7 +316,7 @@ async def delete_records(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.WATCH)
-async def watch(kafka: KafkaEngine, request: Request) -> Response:
+async def watch(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     wanted: streams.GivenWatch = await body_of(request, streams.GivenWatch)
     options = query_as(request.query, streams.WatchOptions)
@@ -315,14 +324,14 @@ async def watch(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.FOLLOW_WATCH)
-async def follow_watch(kafka: KafkaEngine, request: Request) -> Response:
+async def follow_watch(kafka: ClusterVersion, request: Request) -> Response:
     query_as(request.query, streams.StreamOptions)
-    return streams.follow(kafka.pages, kafka.tail, request)
+    return streams.follow(kafka, request)
 
 
 @handles(Operation.FOLLOW_TOPIC)
-async def follow_topic(kafka: KafkaEngine, request: Request) -> Response:
-    return await streams.events(kafka.pages, kafka.tail, request, topic_in(request))
+async def follow_topic(kafka: ClusterVersion, request: Request) -> Response:
+    return await streams.events(kafka, request, topic_in(request))
 
 
 # -- Topics ----------------------------------------------------------------------------------------------------------------
@@ -334,7 +343,7 @@ def sizes(extent: OffsetRange) -> Answer:
 
 
 @handles(Operation.PUT_TOPIC)
-async def put_topic(kafka: KafkaEngine, request: Request) -> Response:
+async def put_topic(kafka: ClusterVersion, request: Request) -> Response:
     started, name = time.perf_counter(), topic_in(request)
     settings: TopicSettings = await body_of(request, TopicSettings)
     options = query_as(request.query, PutOptions)
@@ -352,7 +361,7 @@ async def put_topic(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.GET_TOPIC)
-async def get_topic(kafka: KafkaEngine, request: Request) -> Response:
+async def get_topic(kafka: ClusterVersion, request: Request) -> Response:
     started, name = time.perf_counter(), topic_in(request)
     query_as(request.query, DescribeOptions)
     topic = await kafka.topics.get(name)
@@ -373,7 +382,7 @@ async def get_topic(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.DELETE_TOPIC)
-async def delete_topic(kafka: KafkaEngine, request: Request) -> Response:
+async def delete_topic(kafka: ClusterVersion, request: Request) -> Response:
     started, name = time.perf_counter(), topic_in(request)
     options = query_as(request.query, DeleteOptions)
     topic = await kafka.topics.find(name)
@@ -388,7 +397,7 @@ async def delete_topic(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.LIST_TOPICS)
-async def list_topics(kafka: KafkaEngine, request: Request) -> Response:
+async def list_topics(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     options = query_as(request.query, ListOptions)
     names = [each for each in await kafka.topics.names() if each.startswith(options.prefix)]
@@ -397,7 +406,7 @@ async def list_topics(kafka: KafkaEngine, request: Request) -> Response:
     return answered(started, body)
 
 
-async def listed(kafka: KafkaEngine, name: str) -> Answer | None:
+async def listed(kafka: ClusterVersion, name: str) -> Answer | None:
     """Returns an entry of a list, or None for a topic that was deleted meanwhile."""
     try:
         topic, extent = await asyncio.gather(kafka.topics.get(name), kafka.pages.extent(name))
@@ -417,7 +426,7 @@ def cursor_in(request: Request) -> str:
 
 
 @handles(Operation.PUT_CURSOR)
-async def put_cursor(kafka: KafkaEngine, request: Request) -> Response:
+async def put_cursor(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     query_as(request.query, NoOptions)
     place: CursorPlace = await body_of(request, CursorPlace)
@@ -426,14 +435,14 @@ async def put_cursor(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.GET_CURSOR)
-async def get_cursor(kafka: KafkaEngine, request: Request) -> Response:
+async def get_cursor(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     query_as(request.query, NoOptions)
     return answered(started, await kafka.cursors.get(topic_in(request), cursor_in(request)))
 
 
 @handles(Operation.LIST_CURSORS)
-async def list_cursors(kafka: KafkaEngine, request: Request) -> Response:
+async def list_cursors(kafka: ClusterVersion, request: Request) -> Response:
     started, topic = time.perf_counter(), topic_in(request)
     options = query_as(request.query, CursorListOptions)
     names, body = listing.page_of(await kafka.cursors.names(topic), options)
@@ -442,7 +451,7 @@ async def list_cursors(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.DELETE_CURSOR)
-async def delete_cursor(kafka: KafkaEngine, request: Request) -> Response:
+async def delete_cursor(kafka: ClusterVersion, request: Request) -> Response:
     started, topic, cursor = time.perf_counter(), topic_in(request), cursor_in(request)
     query_as(request.query, NoOptions)
     deleted = await kafka.cursors.delete(topic, cursor)
@@ -453,13 +462,13 @@ async def delete_cursor(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.GET_HEALTH)
-async def get_health(kafka: KafkaEngine, request: Request) -> Response:
+async def get_health(kafka: ClusterVersion, request: Request) -> Response:
     uptime = int((time.monotonic() - process.started) * 1000)
     return answered(time.perf_counter(), {"status": "ok", "version": "kafka", "uptime_ms": uptime})
 
 
 @handles(Operation.GET_READY)
-async def get_ready(kafka: KafkaEngine, request: Request) -> Response:
+async def get_ready(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     return answered(
         started, {"status": "ready", "wal_replay_complete": True, "topics": len(await kafka.topics.names())}
@@ -467,5 +476,5 @@ async def get_ready(kafka: KafkaEngine, request: Request) -> Response:
 
 
 @handles(Operation.SCHEMA)
-async def schema(kafka: KafkaEngine, request: Request) -> Response:
+async def schema(kafka: ClusterVersion, request: Request) -> Response:
     return Response.json(200, listing.schema(frozenset(HANDLERS)))

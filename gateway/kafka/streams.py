@@ -23,7 +23,7 @@ from gateway.kafka.following import FollowedPart, TopicFollower
 from gateway.kafka.messages import Shown
 from gateway.kafka.pages import TopicPages
 from gateway.kafka.shapes import MAX_LIMIT, GivenFields, Match, Seq, TagMatch, match_of, query_as
-from gateway.kafka.tails import KafkaTail
+from gateway.kafka.version import ClusterVersion
 from gateway.rewrite.identifiers import parameter
 from gateway.rewrite.names import decoded_id, encoded_id
 
@@ -122,7 +122,7 @@ async def begin(pages: TopicPages, wanted: GivenWatch, *, lenient: bool) -> dict
     return {**body, "clamped": clamped} if clamped else body
 
 
-def follow(pages: TopicPages, tail: KafkaTail, request: Request) -> Response:
+def follow(kafka: ClusterVersion, request: Request) -> Response:
     """Returns the stream of a watch. Raises NotFound, NotAcceptable, InvalidRequest."""
     check_accept(request)
     try:
@@ -137,14 +137,14 @@ def follow(pages: TopicPages, tail: KafkaTail, request: Request) -> Response:
         ids = position.pop(IDS, {})
         if not all(isinstance(seq, int) and seq >= 0 for seq in position.values()) or not isinstance(ids, dict):
             raise InvalidRequest(NO_ID_OF_THIS_STREAM)
-    return Response(200, STREAM, KafkaWatch(pages, tail, kept.watch, position, ids).parts())
+    return Response(200, STREAM, KafkaWatch(kafka, kept.watch, position, ids).parts())
 
 
 class KafkaWatch:
     """The events of a watch from a position on. A topic that is not in the position was deleted, and the client knows."""
 
     def __init__(
-        self, pages: TopicPages, tail: KafkaTail, watch: GivenWatch, position: Mapping[str, int], ids: Mapping[str, str]
+        self, kafka: ClusterVersion, watch: GivenWatch, position: Mapping[str, int], ids: Mapping[str, str]
     ) -> None:
         self.watch = watch
         self.followers: dict[str, TopicFollower] = {}
@@ -155,7 +155,7 @@ class KafkaWatch:
         for name, start in watch.topics.items():
             match = TagMatch(start.match, watch.node)
             limit = min(watch.limit, MAX_LIMIT)
-            follower = TopicFollower(pages, tail, name, position.get(name, 0), ids.get(name), match, limit)
+            follower = TopicFollower(kafka, name, position.get(name, 0), ids.get(name), match, limit)
             follower.news, follower.is_gone = self.news, name not in position
             self.followers[name] = follower
 
@@ -277,13 +277,13 @@ def check_accept(request: Request) -> None:
 # -- Events of one topic -----------------------------------------------------------------------------------------------------
 
 
-async def events(pages: TopicPages, tail: KafkaTail, request: Request, name: str) -> Response:
+async def events(kafka: ClusterVersion, request: Request, name: str) -> Response:
     """Returns the stream of one topic. Raises TopicsError."""
     check_accept(request)
     options = query_as(request.query, EventsOptions)
     match = TagMatch(match_of(options.match), None)
-    topic = await pages.topics.get(name)
-    seq = (await pages.extent(name)).head_seq if options.from_seq is None else options.from_seq
+    topic = await kafka.topics.get(name)
+    seq = (await kafka.pages.extent(name)).head_seq if options.from_seq is None else options.from_seq
     if shown := last_id(request):
         of, _, number = shown.rpartition(":")
         if of != name or not (number.isascii() and number.isdigit() and len(number) <= 18):
@@ -293,7 +293,7 @@ async def events(pages: TopicPages, tail: KafkaTail, request: Request, name: str
             }
             return Response(200, STREAM, event("stream-error", b"error", **error))
         seq = int(number)
-    follower = TopicFollower(pages, tail, name, seq, topic.id, match, 100)
+    follower = TopicFollower(kafka, name, seq, topic.id, match, 100)
     return Response(200, STREAM, event_parts(follower))
 
 

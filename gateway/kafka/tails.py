@@ -35,7 +35,7 @@ Arrived = tuple[str, Shown | None, int]  # a topic, its next record or None for 
 
 class TailRing:
     """The last records of a topic: those from the offset `first` to before `end`. `ended`: the topic was deleted, or this tail
-    lost it."""
+    lost it or was closed."""
 
     def __init__(self, topic: KafkaTopic, offset: int) -> None:
         self.topic, self.first, self.end = topic, offset, offset
@@ -63,6 +63,12 @@ class TailRing:
                 break
             found.append(record)
         return found[::-1]
+
+    def tell(self, news: asyncio.Event) -> None:
+        """Sets `news` at each change, and now if the ring has ended."""
+        self.waiting.add(news)
+        if self.ended:
+            news.set()
 
     def wake(self) -> None:
         for each in self.waiting:
@@ -98,6 +104,9 @@ class KafkaTail:
         return ring
 
     def add(self, ring: TailRing) -> None:
+        if self.closed:
+            ring.ended = True
+            return
         if self.looking is None:
             loop = asyncio.get_running_loop()
             threading.Thread(target=self.run, args=(loop,), name="kafka-tail", daemon=True).start()
@@ -182,6 +191,8 @@ class KafkaTail:
 
     def close(self) -> None:
         self.closed = True
+        for ring in list(self.rings.values()):
+            self.end(ring)
         self.changes.put(None)
         if self.looking is not None:
             self.looking.cancel()

@@ -159,6 +159,7 @@ class ClusterEngine(Protocol):
         ...
 
     async def is_ready(self, seconds: float) -> bool: ...
+    def renew(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -234,7 +235,9 @@ class Cluster:
         return "up" if "up" in states else "starting" if "unknown" in states else "down"
 
     def renew(self) -> None:
-        """Uses changed certificates. Connections in use keep the earlier ones until they are idle."""
+        """Uses changed files. Connections in use keep the earlier certificates until they are idle."""
+        if self.engine is not None:
+            self.engine.renew()
         if self.tls is None:
             return
         for node in self.nodes:

@@ -6,6 +6,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import trustme
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
 from tests.deadlines import DEADLINE
 from tests.instances import free_port, until
 
@@ -13,10 +16,17 @@ PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},LOGIN://127.0.0.1:{login},TLS://127.0.0.1:{tls},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},LOGIN://127.0.0.1:{login},TLS://127.0.0.1:{tls}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SSL
+sasl.enabled.mechanisms=PLAIN
+listener.name.login.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={folder}/broker.pem
+listener.name.tls.ssl.truststore.type=PEM
+listener.name.tls.ssl.truststore.location={folder}/ca.pem
+listener.name.tls.ssl.client.auth=required
 log.dirs={folder}/data
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -30,15 +40,22 @@ log.segment.delete.delay.ms=100
 log.initial.task.delay.ms=500
 """
 STARTED = "Kafka Server started"
+USER, PASSWORD = "gateway", "right"
 
 
 @dataclass
 class Broker:
-    """A broker with its folder and port. It keeps its data over `kill` and `start`."""
+    """A broker with its folder and ports. It keeps its data over `kill` and `start`.
+
+    The port `login` takes USER with PASSWORD, and the port `tls` takes certificates that `authority` signed.
+    """
 
     folder: Path
     port: int = field(default_factory=free_port)
     controller: int = field(default_factory=free_port)
+    login: int = field(default_factory=free_port)
+    tls: int = field(default_factory=free_port)
+    authority: trustme.CA = field(default_factory=trustme.CA)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,8 +79,14 @@ class Broker:
         return ["java", *quick, "-cp", classes, *arguments]
 
     def format(self) -> None:
-        text = PROPERTIES.format(folder=self.folder, port=self.port, controller=self.controller)
+        ports = {"port": self.port, "controller": self.controller, "login": self.login, "tls": self.tls}
+        text = PROPERTIES.format(folder=self.folder, users=f'user_{USER}="{PASSWORD}"', **ports)
         (self.folder / "server.properties").write_text(text)
+        self.authority.cert_pem.write_to_path(self.folder / "ca.pem")
+        own = self.authority.issue_cert("127.0.0.1")
+        key = load_pem_private_key(own.private_key_pem.bytes(), None)
+        kafkas = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # Kafka reads no other format
+        (self.folder / "broker.pem").write_bytes(kafkas + b"".join(each.bytes() for each in own.cert_chain_pems))
         tool = ("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", "server.properties")
         subprocess.run(self.java(*tool), cwd=self.folder, check=True, capture_output=True)
 

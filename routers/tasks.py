@@ -11,6 +11,7 @@ import redis
 from celery import shared_task
 from django.conf import settings
 
+from base import redis_client
 from base.clock import now_ms
 from routers.advance import behind, behind_unsettled, end_long_pauses
 from routers.traced import traced_step
@@ -34,7 +35,7 @@ RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND st
 @cache
 def client() -> redis.Redis:
     """Returns this worker's connection to Redis, which is kept between tasks."""
-    return redis.Redis.from_url(settings.REDIS_URL)
+    return redis_client.connect(settings.REDIS_URL)
 
 
 def flag(source_id: int) -> str:

@@ -17,6 +17,7 @@ import redis
 from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
+from base import outage, redis_client
 from base.slot import Slot
 from topics.append.written import Written
 from topics.cache import CachedTopic, reached
@@ -108,7 +109,7 @@ class Wake:
                 self.thread.start()
 
     def send_forever(self) -> None:
-        client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+        client = redis_client.connect(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
         while True:
             self.pending.wait()
             heads, routed = self.take()
@@ -118,8 +119,7 @@ class Wake:
                 if not heard:
                     self.hurry.wait(UNHEARD_SECONDS)
             except (redis.RedisError, BrokerError, OSError) as error:
-                log.warning("Cannot send wake-ups to Redis: %s. The server retries", error)
-                client.connection_pool.disconnect()  # its name may lead to another server now
+                outage.redis.note(error)
                 time.sleep(RETRY_SECONDS)
             except Exception:
                 log.exception("A wake-up was lost. The sweep follows within a second")

@@ -2,12 +2,14 @@
 
 import os
 import signal
+import warnings
 from contextlib import closing, suppress
 from typing import Any
 
 import redis
 from celery import Celery
 from celery.beat import Service
+from celery.exceptions import CPendingDeprecationWarning
 from celery.signals import (
     beat_init,
     setup_logging,
@@ -21,13 +23,14 @@ from celery.signals import (
 from django.conf import settings
 from django.db import close_old_connections
 
+from base import redis_client
 from base.processes import die_with_parent
 from base.tracing import tracing
 from topics_project import heartbeats
 from topics_project.operations import old_queues
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
-app = Celery("topics", task_cls="topics_project.periodic:IntervalTask")
+app = Celery("topics", task_cls="topics_project.periodic:RepeatedTask", amqp="topics_project.broker:AMQP")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.set_default()  # the default app of all threads; otherwise other threads would publish to a wrong broker
@@ -96,9 +99,15 @@ def relay(sender: Any, **_: Any) -> None:
 
 
 @worker_ready.connect
+def be_quiet(**_: Any) -> None:
+    """Celery warns at each outage of Redis of a setting whose default a later Celery changes. We keep the default of this one."""
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
+
+
+@worker_ready.connect
 def drop_old_messages(sender: Any, **_: Any) -> None:
     """Runs at the first start after an upgrade from a release up to 0.3.0, and finds nothing later."""
-    with suppress(redis.RedisError), closing(redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5)) as client:
+    with suppress(redis.RedisError), closing(redis_client.connect(settings.REDIS_URL, socket_timeout=5)) as client:
         old_queues.drop_ours(client, {name for name in sender.app.tasks if not name.startswith("celery.")})
 
 

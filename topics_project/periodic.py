@@ -1,4 +1,4 @@
-"""The tasks of beat, of which a worker runs one message in each interval, however many wait.
+"""Tasks of Celery. Of a task of beat, a worker runs one message in each interval, however many wait.
 
 Messages wait while no worker runs, and behind work that takes long. Celery's `expires` is a time of day, which the worker judges
 by its own clock: with a clock that is ahead of beat's it would run nothing. So messages expire late, and a mark in Redis, which
@@ -15,8 +15,12 @@ from typing import Any
 import celery
 import redis
 from django.conf import settings
+from kombu.exceptions import OperationalError as BrokerError
 
+from base import outage
+from base.errors import NotReady, TopicsError
 from push.bus.health import client
+from store.database import translated
 
 SHARE = 0.8  # of the interval, because beat and messages are not exact
 LEAST_SHARE = 0.2  # after a run, so that the messages that came meanwhile are skipped, too
@@ -32,13 +36,39 @@ def mark_of(task: str) -> str:
     return f"{settings.TOPICS_REDIS_PREFIX}ran:{task}"
 
 
-class IntervalTask(celery.Task):
-    """Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each."""
+def is_outage(error: Exception) -> bool:
+    """Returns whether a task failed because PostgreSQL or Redis does not work, and notes that."""
+    if isinstance(error, BrokerError | redis.RedisError):
+        outage.redis.note(error)
+        return True
+    known = error if isinstance(error, TopicsError) else translated(error)
+    if isinstance(known, NotReady):
+        outage.postgresql.note(known)
+        return True
+    return False
+
+
+class RepeatedTask(celery.Task):
+    """A task that an outage of PostgreSQL or Redis ends: the next message, or the sweep, finds its work.
+
+    Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each.
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         seconds = intervals().get(self.name)
-        if seconds is None or self.request.called_directly:
+        if self.request.called_directly:
             return super().__call__(*args, **kwargs)
+        try:
+            result = super().__call__(*args, **kwargs) if seconds is None else self.once(seconds, *args, **kwargs)
+        except Exception as error:
+            if is_outage(error):
+                return None
+            raise
+        outage.postgresql.over()
+        return result
+
+    def once(self, seconds: float, *args: Any, **kwargs: Any) -> Any:
+        """`seconds`: the interval of the task."""
         mark, began = mark_of(self.name), time.monotonic()
         with suppress(redis.RedisError):
             if not client().set(mark, 1, nx=True, px=int(seconds * SHARE * 1000)):

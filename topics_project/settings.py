@@ -507,7 +507,14 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "base.json_log.JsonFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json" if TOPICS_LOG == "json" else "text"}},
+    "filters": {"one_line": {"()": "base.redis_client.OneLine"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "json" if TOPICS_LOG == "json" else "text",
+            "filters": ["one_line"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

@@ -12,7 +12,6 @@ eventstream.py uses django-eventstream's form of a request and of an event, but 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable
 from math import inf
@@ -21,9 +20,9 @@ from typing import Any
 from django_eventstream import views
 from redis.exceptions import RedisError
 
+from base import outage
 from topics import wake
 
-log = logging.getLogger(__name__)
 HEADS = r"(\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*)"  # topic ids, each with its head
 MESSAGE = re.compile((re.escape(wake.MESSAGE) % (HEADS, '[^"]*')).encode())
 RETRY_SECONDS = 1.0  # before we listen to Redis again; meanwhile the hub's query each second finds new records
@@ -46,7 +45,7 @@ class Wakes(views.RedisListener):
                 try:
                     await self.listen()
                 except (RedisError, OSError) as error:
-                    log.warning("No wake-ups from Redis: %s. Streams query PostgreSQL until Redis answers", error)
+                    outage.redis.note(error)
                 await self.pubsub.aclose()
                 await asyncio.sleep(RETRY_SECONDS)
                 self.pubsub: Any = self.redis_client.pubsub()

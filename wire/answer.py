@@ -15,7 +15,7 @@ from store.database import translated
 from wire.keys import OPEN, Key
 
 log = logging.getLogger(__name__)
-OUTAGE_SECONDS = 60.0
+TELL_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -60,25 +60,25 @@ def told_error(error: Exception, key: Key) -> TopicsError:
         log.exception("A request failed. The client got 500", exc_info=error)
         known = errors.Internal()
     elif type(known) is errors.NotReady:
-        outage.note(known.message)
+        refused_requests.note(known.message)
     return known.told_to(key.shown)
 
 
-class Outage:
+class RefusedRequests:
     """Tells the log of requests that this process refuses without PostgreSQL: the first, and then a sum once a minute."""
 
     def __init__(self) -> None:
-        self.refused, self.told = 0, -OUTAGE_SECONDS
+        self.refused, self.told = 0, -TELL_SECONDS
 
     def note(self, why: str) -> None:
         self.refused += 1
         now = time.monotonic()
-        if now - self.told >= OUTAGE_SECONDS:
+        if now - self.told >= TELL_SECONDS:
             log.warning("Requests got 503: %s. Since the last such line: %d", why, self.refused)
             self.refused, self.told = 0, now
 
 
-outage = Outage()
+refused_requests = RefusedRequests()
 
 
 def domain_error(error: Exception) -> TopicsError | None:

@@ -20,6 +20,7 @@ import redis
 from django.conf import settings
 from django.db import connection
 
+from base import outage, redis_client
 from base.clock import now_ms
 from base.errors import TopicsError
 from store.database import mend, prepared
@@ -85,7 +86,7 @@ class ProcessHeartbeat:
         self.writing = threading.Lock()
         self.is_over = False
         self.seen: Seen | None = None
-        self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
+        self.redis = redis_client.connect(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
     def start(self, do: Do) -> None:
         threading.Thread(target=self.beat_forever, args=(do,), name="heartbeat", daemon=True).start()
@@ -114,11 +115,13 @@ class ProcessHeartbeat:
             with self.writing:
                 if not self.is_over:
                     self.beat(now_ms(), waiting_tasks)
-        except Exception as error:
+            outage.postgresql.over()
+        except TopicsError as error:
             connection.close()
-            if not isinstance(error, TopicsError):
-                log.exception("Could not write the heartbeat of this process")
-            # PostgreSQL is unavailable. Then no row can be written, and readiness reports PostgreSQL itself.
+            outage.postgresql.note(error)
+        except Exception:
+            connection.close()
+            log.exception("Could not write the heartbeat of this process")
 
     def beat(self, now: int, waiting_tasks: int | None) -> None:
         """Writes our heartbeat and our counts, and reads the heartbeats of others.
@@ -169,8 +172,8 @@ class ProcessHeartbeat:
                 pipeline.set(f"{settings.TOPICS_REDIS_PREFIX}written", 1, px=FORGET_MS)
                 pipeline.llen(f"{settings.TOPICS_REDIS_PREFIX}{QUEUE}")
                 return int(pipeline.execute()[1])
-        except redis.RedisError:
-            self.redis.connection_pool.disconnect()  # its name may lead to another server now
+        except redis.RedisError as error:
+            outage.redis.note(error)
             return None
 
     def degraded(self, now: int) -> list[str]:

@@ -9,13 +9,14 @@ from typing import Any
 import redis
 from django.conf import settings
 
+from base import redis_client
 from base.errors import NotReady
 from store.script import Pause, Script, Shared, Statement
 
 
 @cache
 def client() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    return redis_client.connect(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
 
 
 def ping() -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import redis.asyncio as redis
 from django.conf import settings
 
+from base import outage, redis_client
 from base.clock import now_ms
 from base.errors import TopicsError
 from push.delivery.batches import Taken, heads_of, overdue, set_back
@@ -48,7 +49,7 @@ class Dispatcher:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.store = here()  # the connections that steps of topics use in this loop, too
-        self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
+        self.redis = redis_client.connect_async(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
         self.throttle = Throttle(self.store)
         self.queues = Queues(self.store)
         self.forwarding = Forwarding(self.store, self.redis, self.throttle, self.forwarded)
@@ -83,8 +84,11 @@ class Dispatcher:
                         await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
                         if self.throttle.dense or not self.queues:
                             break
-            except (redis.RedisError, OSError, TopicsError) as error:
-                log.warning("No wake-ups from Redis: %s. The server retries", error)
+            except TopicsError as error:
+                outage.postgresql.note(error)
+                await asyncio.sleep(AWAY_SECONDS)
+            except (redis.RedisError, OSError) as error:
+                outage.redis.note(error)
                 await asyncio.sleep(AWAY_SECONDS)
             except Exception:
                 log.exception("Wake-ups were lost. The next poll finds the events")
@@ -222,7 +226,7 @@ class Dispatcher:
                     taken = taken._replace(wait_ms=min(taken.wait_ms or 0, int(REST_SECONDS * 1000)))
                     break
         except TopicsError as error:
-            log.warning("A delivery cannot reach PostgreSQL: %s. The server retries", error)
+            outage.postgresql.note(error)
             taken = Taken("wait", int(AWAY_SECONDS * 1000))
         except Exception:
             log.exception("A delivery failed in this process. The server retries")

@@ -13,6 +13,7 @@ import logging
 import redis.asyncio as redis
 from django.conf import settings
 
+from base import outage, redis_client
 from base.errors import TopicsError
 from push.delivery.batches import heads_of
 from push.delivery.caller import Caller
@@ -53,7 +54,7 @@ class Engine:
             try:
                 await self.look()
             except TopicsError as error:
-                log.warning("Webhooks cannot reach PostgreSQL: %s. The server retries", error)
+                outage.postgresql.note(error)
             except Exception:
                 log.exception("A look at the webhooks failed. The server retries")
             await asyncio.sleep(LOOK_SECONDS)
@@ -99,7 +100,7 @@ class Engine:
         try:
             await serving.serve()
         except TopicsError as error:
-            log.warning("Webhook %s cannot reach PostgreSQL: %s. The server retries", serving.webhook.name, error)
+            outage.postgresql.note(error)
         except Exception:
             log.exception("Webhook %s failed in this process. The server retries", serving.webhook.name)
         finally:
@@ -128,7 +129,7 @@ class Engine:
 
         Without webhooks nothing listens: wake-ups of all topics would cost an append-only server a tenth of a core.
         """
-        client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
+        client = redis_client.connect_async(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
         try:
             while True:
                 if not self.serving:
@@ -143,8 +144,10 @@ class Engine:
                             await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
                             if not self.serving:
                                 break
-                except (redis.RedisError, OSError, TopicsError) as error:
-                    log.warning("No wake-ups from Redis: %s. The server retries", error)
+                except TopicsError as error:
+                    outage.postgresql.note(error)
+                except (redis.RedisError, OSError) as error:
+                    outage.redis.note(error)
                 except Exception:
                     log.exception("Wake-ups were lost. The next sweep finds the records")
                 await asyncio.sleep(AWAY_SECONDS)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from base import outage
 from base.clock import now_ms
 from base.errors import NotReady, StorageFull, Throttled, TopicsError
 from push.delivery.caller import Caller, CallTarget, LeaseOver, Outcome
@@ -94,8 +95,11 @@ class WebhookServing:
             await self.settle()
             if not self.is_stopping:
                 await self.fill()
-        except (NotReady, Throttled, StorageFull) as error:
-            log.warning("Webhook %s cannot reach PostgreSQL: %s. The server retries", self.webhook.name, error)
+        except (NotReady, StorageFull) as error:
+            outage.postgresql.note(error)
+            await asyncio.sleep(AWAY_SECONDS)
+        except Throttled as error:
+            log.warning("Webhook %s waits: %s", self.webhook.name, error)
             await asyncio.sleep(AWAY_SECONDS)
         except Exception:
             log.exception("Webhook %s failed in this process. The server retries", self.webhook.name)

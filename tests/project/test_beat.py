@@ -207,7 +207,7 @@ def test_a_worker_whose_clock_is_ahead_runs_what_beat_sends(
 
 
 def test_messages_that_piled_up_are_skipped() -> None:
-    app, name = Celery("pile", task_cls="topics_project.periodic:IntervalTask"), "console.thin"  # each 600 s
+    app, name = Celery("pile", task_cls="topics_project.periodic:RepeatedTask"), "console.thin"  # each 600 s
     runs: list[int] = []
 
     @app.task(name=name)

@@ -13,8 +13,11 @@ from typing import Any
 
 import celery.beat
 import psycopg
+import redis
 from django.conf import settings
+from kombu.exceptions import OperationalError as BrokerError
 
+from base import outage
 from console.health import heartbeat
 
 log = logging.getLogger(__name__)
@@ -50,8 +53,7 @@ class SchedulingTurn:
         try:
             self.held = self.look()
         except psycopg.Error as error:
-            if self.session is not None or had:
-                log.warning("Beat cannot reach PostgreSQL: %s. Retrying", str(error).strip().partition("\n")[0])
+            outage.postgresql.note(error)
             self.release()
         if self.held != had:
             log.warning("This beat schedules from now on" if self.held else "This beat stopped scheduling")
@@ -110,6 +112,16 @@ class Scheduler(celery.beat.Scheduler):
                 self.due[name] = now + entry.schedule.run_every.total_seconds()
                 self.apply_entry(entry, producer=self.producer)
         return min(LOOK_SECONDS, min(self.due.values(), default=now) - time.monotonic())
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        """Sends a message. If Redis takes none, the entry's next turn sends another."""
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except celery.beat.SchedulingError as error:
+            if isinstance(error.__context__, BrokerError | redis.RedisError):
+                outage.redis.note(error.__context__)
+            else:
+                log.exception("Beat could not send %s", entry.task)
 
     def end(self, *_: Any) -> None:
         """Handles a signal to exit.

@@ -1,0 +1,102 @@
+"""Clients of Redis whose connections leave a server that takes no writes.
+
+After a failover, the former master can continue as a replica, which answers and takes no writes. A full server does the same. A
+connection that gets such an answer counts as lost. So the library opens another one, for which it resolves the name again, and
+repeats the command. This is safe, because the server did nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError, MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
+from redis.retry import Retry
+
+from base import outage
+
+REFUSALS = (ReadOnlyError, MasterDownError, OutOfMemoryError)
+# Refusals for which the library has no class. A command that waits gets the last one when its server becomes a replica.
+CODES = ("MISCONF", "NOREPLICAS", "UNBLOCKED")
+
+
+def takes_no_writes(error: ResponseError) -> bool:
+    return isinstance(error, REFUSALS) or str(error).startswith(CODES)
+
+
+class Leaving:
+    """Of a connection in a thread."""
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            response = super().read_response(*args, **options)  # type: ignore[misc]
+        except ResponseError as error:
+            if takes_no_writes(error):
+                self.disconnect()  # type: ignore[attr-defined]
+                raise ConnectionError(str(error)) from error
+            raise
+        outage.redis.over()
+        return response
+
+
+class LeavingAsync:
+    """Of a connection in an event loop."""
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            response = await super().read_response(*args, **options)  # type: ignore[misc]
+        except ResponseError as error:
+            if takes_no_writes(error):
+                await self.disconnect(nowait=True)  # type: ignore[attr-defined]
+                raise ConnectionError(str(error)) from error
+            raise
+        outage.redis.over()
+        return response
+
+
+class TcpConnection(Leaving, redis.Connection):
+    pass
+
+
+class TlsConnection(Leaving, redis.SSLConnection):
+    pass
+
+
+class AsyncTcpConnection(LeavingAsync, redis.asyncio.Connection):
+    pass
+
+
+class AsyncTlsConnection(LeavingAsync, redis.asyncio.SSLConnection):
+    pass
+
+
+class OneLine(logging.Filter):
+    """Of a handler: leaves out the traceback of a lost connection. The line has the cause, and Celery writes one for each ack."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], ConnectionError):
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def connect(url: str, **options: Any) -> redis.Redis:
+    """Returns a client for threads, which tries each command twice. `options`: as of redis.Redis."""
+    kind = kind_of(url, TcpConnection, TlsConnection)
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 1), **kind, **options)
+
+
+def connect_async(url: str, **options: Any) -> redis.asyncio.Redis:
+    """Returns a client for an event loop, which tries each command twice. `options`: as of redis.asyncio.Redis."""
+    kind = kind_of(url, AsyncTcpConnection, AsyncTlsConnection)
+    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 1), **kind, **options)
+
+
+def kind_of(url: str, tcp: type, tls: type) -> dict[str, Any]:
+    """Returns the class of connections as an option. A socket of this machine has no name that could lead elsewhere."""
+    scheme = urlsplit(url).scheme
+    return {"connection_class": tls if scheme == "rediss" else tcp} if scheme in ("redis", "rediss") else {}

@@ -40,6 +40,13 @@ UPDATE queues_schedule schedule
   FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS next (id, ts, seq)
  WHERE schedule.id = next.id
 """
+# Schedules whose next time could be too late. A table of one row for each schedule.
+LATER = "SELECT id, cron, timezone, not_before, due_ts FROM queues_schedule WHERE cron IS NOT NULL AND due_ts > %s"
+SET_BACK = """
+UPDATE queues_schedule schedule SET due_ts = next.ts, try_ts = next.ts
+  FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS next (id, seen_ts, ts)
+ WHERE schedule.id = next.id AND due_ts = seen_ts
+"""
 DONE = "DELETE FROM queues_schedule WHERE id = ANY (%s::bigint[])"
 # A PUT of the same schedule finds this row, and gives no second job. A schedule from before the column has no not_before.
 NOTE_DONE = """
@@ -83,6 +90,19 @@ def append_due(now: int) -> Script[int]:
             due.popleft()
             most = MOST_JOBS
     return jobs
+
+
+def set_back(now: int) -> Script[int]:
+    """Sets schedules back whose stored time is later than their next one, because a clock was ahead. Returns their number."""
+    late = []
+    for id, cron, timezone, not_before, due_ts in (yield Statement(LATER, (now,))):
+        following_ts = following(cron, timezone, max(now, int(not_before or 0) - 1))
+        if following_ts is not None and following_ts < int(due_ts):
+            late.append((id, due_ts, following_ts))
+    if late:
+        log.warning("A clock was ahead: set back %d schedules, whose next job would have come too late", len(late))
+        yield Statement(SET_BACK, tuple(map(list, zip(*late, strict=True))))
+    return len(late)
 
 
 def refuse(topic_id: int, name: str, error: TopicsError, now: int) -> Script[None]:

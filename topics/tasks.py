@@ -59,4 +59,4 @@ def reclaim_rows() -> None:
 def rest() -> None:
     """Settles heads: releases unused reserved seqs, and limits the lead of a clock that was ahead."""
     retention.give_back_seqs(now_ms())
-    retention.set_clocks(retention.server_now_ms())
+    retention.set_clocks(now_ms())

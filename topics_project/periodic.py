@@ -1,8 +1,7 @@
 """Tasks of Celery. Of a task of beat, a worker runs one message in each interval, however many wait.
 
-Messages wait while no worker runs, and behind work that takes long. Celery's `expires` is a time of day, which the worker judges
-by its own clock: with a clock that is ahead of beat's it would run nothing. So messages expire late, and a mark in Redis, which
-ends by itself, says that the task runs or has just run.
+Messages wait while no worker runs, and behind work that takes long. Celery's `expires` is a time of day, which a worker would
+judge by its own clock. So messages do not expire. A mark in Redis, which ends by itself, says that the task runs or has just run.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from base import outage
 from base.errors import NotReady, TopicsError
 from push.bus.health import client
+from store import server_clock
 from store.database import translated
 
 SHARE = 0.8  # of the interval, because beat and messages are not exact
@@ -49,7 +49,7 @@ def is_outage(error: Exception) -> bool:
 
 
 class RepeatedTask(celery.Task):
-    """A task that an outage of PostgreSQL or Redis ends: the next message, or the sweep, finds its work.
+    """A task with PostgreSQL's time. An outage of PostgreSQL or Redis ends it: the next message, or the sweep, finds its work.
 
     Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each.
     """
@@ -59,6 +59,7 @@ class RepeatedTask(celery.Task):
         if self.request.called_directly:
             return super().__call__(*args, **kwargs)
         try:
+            server_clock.follow()
             result = super().__call__(*args, **kwargs) if seconds is None else self.once(seconds, *args, **kwargs)
         except Exception as error:
             if is_outage(error):

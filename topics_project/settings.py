@@ -377,9 +377,8 @@ CELERY_BEAT_SCHEDULER = "topics_project.operations.beat:Scheduler"
 
 
 def every(seconds: float, task: str) -> dict[str, Any]:
-    """Returns an entry of beat's schedule. A message is good for a minute at least, because the worker judges its age by its own
-    clock, which can be ahead of beat's. Messages that pile up are skipped (periodic.py)."""
-    return {"task": task, "schedule": seconds, "options": {"expires": max(seconds, 60.0)}}
+    """Returns an entry of beat's schedule. Messages that pile up are skipped (periodic.py)."""
+    return {"task": task, "schedule": seconds}
 
 
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {

@@ -29,6 +29,7 @@ from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK
 from topics_project.periodic import client, mark_of
 
+DAY_MS = 86_400_000
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
 SHIM = """
@@ -188,24 +189,38 @@ def test_a_clock_set_back_by_an_hour_does_not_stop_it(
             until(lambda: beat.pid in senders(queue), f"the beat to send with its clock at {seconds}")
 
 
-def test_a_worker_whose_clock_is_ahead_runs_what_beat_sends(
+def test_a_worker_whose_clock_is_ahead_works_by_the_clock_of_postgresql(
     instances: Callable[..., Instance], clock: Clock, tmp_path: Path
 ) -> None:
+    """Its jobs come in time, the next ones are planned in time, and it removes nothing that is not old."""
     server = instances(TOPICS_PROCESSES="beat")
     api = Api(server.port)
     api.done("PUT", "/v0/topics/mails", {"type": "queue"})
-    clock.ahead.write_text("15")
+    api.done("PUT", "/v0/topics/kept", {"ttl_ms": DAY_MS})
+    body = {"records": [{"data": 1}], "idempotency_key": "k"}
+    first = api.done("POST", "/v0/topics/kept", body)["seqs"]
+    clock.ahead.write_text(str(200 * DAY_MS // 1000))
     command = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--pool", "solo"]
     worker = launch(command, {**server.environment, **joining(server), **clock.environment}, tmp_path / "worker.log")
     try:
         for number in range(2):  # the second has its time when the first is done
             api.done("PUT", f"/v0/topics/mails/schedules/s{number}", {"not_before": now_ms(), "data": number})
             until(lambda: api.done("GET", "/v0/topics/mails")["head_seq"] == number + 1, "the job")  # noqa: B023
+        with server.connect() as connection:  # as if it was due a minute ago
+            api.done("PUT", "/v0/topics/mails/schedules/minutely", {"cron": "* * * * *", "data": "m"})
+            connection.execute("UPDATE queues_schedule SET due_ts = due_ts - 60000, try_ts = try_ts - 60000")
+        until(lambda: api.done("GET", "/v0/topics/mails")["head_seq"] == 3, "the job")
+        assert api.done("GET", "/v0/topics/mails/schedules/minutely")["next_ts"] < now_ms() + 2 * 60_000
+        assert api.done("POST", "/v0/topics/kept", body)["seqs"] == first  # its idempotency key is there, too
+        assert api.done("GET", "/v0/topics/kept")["count"] == 1
+        with server.connect() as connection:
+            assert connection.execute("SELECT count(*) FROM topics_auditentry").fetchone()[0] > 0
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
 
 
+@pytest.mark.django_db
 def test_messages_that_piled_up_are_skipped() -> None:
     app, name = Celery("pile", task_cls="topics_project.periodic:RepeatedTask"), "console.thin"  # each 600 s
     runs: list[int] = []
@@ -228,11 +243,6 @@ def test_messages_that_piled_up_are_skipped() -> None:
     finally:
         step.pop_request()
         client().delete(mark_of(name))
-
-
-def test_no_message_of_beat_expires_within_a_minute() -> None:
-    """A worker judges it by its own clock."""
-    assert min(entry["options"]["expires"] for entry in settings.CELERY_BEAT_SCHEDULE.values()) >= 60
 
 
 def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat], queue: redis.Redis) -> None:

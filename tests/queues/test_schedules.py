@@ -18,8 +18,9 @@ from base.clock import now_ms
 from base.errors import InvalidRequest
 from queues import schedules
 from queues.api.schedules import PutSchedule
-from queues.due import append_due
+from queues.due import append_due, set_back
 from queues.schedules import Times, delete_schedule, get_schedule, next_ts, put_schedule
+from queues.tasks import SetBacks
 from store.script import run
 from tests.api.clients import ApiClient, HttpClient
 from tests.deadlines import DEADLINE
@@ -249,6 +250,25 @@ def test_a_cron_line_can_begin_later() -> None:
     assert found.due_ts == NOW + 30 * MINUTE
     found, _ = schedule("s", NOW + 30 * MINUTE, "*/10 * * * *")
     assert found.due_ts == NOW + 30 * MINUTE
+
+
+@pytest.mark.usefixtures("_empty")
+def test_times_that_a_clock_ahead_has_stored_are_set_back() -> None:
+    day = 24 * 60 * MINUTE
+    schedule("s", cron="*/10 * * * *", now=NOW + 200 * day)
+    schedule("later", NOW + 25 * MINUTE, "*/10 * * * *")
+    schedule("once", NOW + day)
+    assert run(set_back(NOW)) == 1
+    assert run(set_back(NOW)) == 0
+    assert run(get_schedule("q", "s")).due_ts == NOW + 10 * MINUTE
+    assert run(get_schedule("q", "later")).due_ts == NOW + 30 * MINUTE
+    assert run(get_schedule("q", "once")).due_ts == NOW + day
+    assert run(append_due(NOW + 10 * MINUTE)) == 1
+
+
+def test_times_are_looked_at_first_and_after_a_step_back_of_the_clock() -> None:
+    looks = SetBacks()
+    assert [looks.is_due(now) for now in (NOW, NOW, NOW + MINUTE, NOW, NOW)] == [True, False, False, True, False]
 
 
 @pytest.mark.guarantee("Q4")

@@ -121,7 +121,6 @@ DELETE FROM topics_clockstep gone USING topics_clockstep step
  WHERE gone.topic_id = step.topic_id AND step.until_ts < %(now)s AND head.floor_seq >= step.upto_seq
    AND (topic_next_ts(head.topic_id, head.floor_seq) < step.until_ts) IS NOT TRUE
 """
-SERVER_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 def expired_topics(now: int, limit: int = MOST_HEADS) -> list[int]:
@@ -191,10 +190,3 @@ def set_clocks(now: int, limit: int = MOST_HEADS) -> int:
         cursor.execute(PAST_STEPS, {"now": now})
         cursor.execute(SET_CLOCKS, {"now": now, "lead": MOST_LEAD_MS, "most": limit})
         return int(cursor.rowcount)
-
-
-def server_now_ms() -> int:
-    """Returns PostgreSQL's time, in ms since the Unix epoch."""
-    with connection.cursor() as cursor:
-        cursor.execute(SERVER_NOW)
-        return int(cursor.fetchone()[0])

@@ -9,6 +9,7 @@ from console import jobs
 from console.health import signals
 from console.health.processes import living
 from console.history import samples
+from wire import keys
 
 
 @shared_task(name="console.sample")
@@ -26,3 +27,4 @@ def thin() -> None:
     samples.thin(now_ms())
     jobs.drop_old()
     signals.drop_old(now_ms())
+    keys.drop_dead(now_ms())

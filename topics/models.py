@@ -10,6 +10,9 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Coalesce
+
+from wire.keys import NEVER
 
 
 class Verbatim(models.Field):
@@ -384,6 +387,12 @@ class ApiKey(models.Model):
 
     class Meta:
         verbose_name = "API key"
+        # Finds the valid keys (wire/keys.py).
+        indexes = [
+            models.Index(
+                Coalesce("expires_ts", NEVER), name="topics_apikey_valid", condition=models.Q(revoked_ts__isnull=True)
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

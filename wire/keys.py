@@ -6,7 +6,6 @@ A client sends `Authorization: Bearer <secret>`. The server keeps only the SHA-2
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 import secrets
 import threading
@@ -29,17 +28,24 @@ SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
 SCOPES = ("read", "write", "commit", "delete", "webhooks", "admin")
 LEAST_SECRET = 16  # least characters of a secret in the environment, if others can reach the server
-# The keys of the admin (topics.models.ApiKey). The table is small, so the query needs no index.
-KEYS = """
-SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, commit, delete_scope,
+NEVER = 2**63 - 1  # the end of a key without one
+# The keys of the admin that are valid (topics.models.ApiKey): a range of the index, so revoked and expired ones cost nothing.
+KEYS = f"""
+SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, read, write, commit, delete_scope,
        webhooks, admin, prefixes
-  FROM topics_apikey
+  FROM topics_apikey WHERE revoked_ts IS NULL AND coalesce(expires_ts, {NEVER}) > %s
+"""
+ANY = "SELECT FROM topics_apikey LIMIT 1"
+# The last key stays, because a server without keys is open.
+DROP_DEAD = """
+DELETE FROM topics_apikey WHERE least(revoked_ts, expires_ts) < %s AND id < (SELECT max(id) FROM topics_apikey)
 """
 # Accurate to the minute, because the last use is for people and not worth a write each second.
 NOTE_USE = """
 UPDATE topics_apikey SET last_used_ts = used.ts FROM unnest(%s::bigint[], %s::bigint[]) AS used (id, ts)
  WHERE topics_apikey.id = used.id AND (last_used_ts IS NULL OR last_used_ts < used.ts - 60000)
 """
+DEAD_MS = 90 * 86_400_000  # a key is deleted so long after its end
 FRESH_SECONDS = 1.0  # a new or revoked key takes effect in all processes within this time
 
 
@@ -179,10 +185,10 @@ class Keyring:
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)
             self._note_use()
-            rows = [KeyRow(*row) for row in fetched(KEYS)]
+            rows = [KeyRow(*row) for row in fetched(KEYS, now_ms())]
             self._keys = {**self._fixed, **by_digest(rows)}
             # Revoked and expired keys still count as configured, so that the end of the last key does not open the server.
-            self._configured = bool(self._fixed or rows)
+            self._configured = bool(self._keys or fetched(ANY))
             self._fresh_until = time.monotonic() + FRESH_SECONDS
 
     def forget(self) -> None:
@@ -209,17 +215,17 @@ class Keyring:
         scheme, _, secret = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise Unauthorized("the request has no key: send Authorization: Bearer <key>")
-        digest = sha256(secret.strip())
-        for known, key in self._keys.items():
-            if hmac.compare_digest(known, digest) and key.valid(now_ms()):
-                if key.id.startswith("key:"):
-                    self._used[int(key.id[4:])] = now_ms()
-                return key
-        raise Unauthorized("this key is unknown, revoked or expired: use another key")
+        # The time of the look tells nothing of a secret, because nobody can choose the beginning of a digest.
+        key = self._keys.get(sha256(secret.strip()))
+        if key is None or not key.valid(now_ms()):
+            raise Unauthorized("this key is unknown, revoked or expired: use another key")
+        if key.id.startswith("key:"):
+            self._used[int(key.id[4:])] = now_ms()
+        return key
 
 
 class KeyRow(NamedTuple):
-    """A stored key."""
+    """A stored key that is valid."""
 
     id: int
     name: str
@@ -227,7 +233,6 @@ class KeyRow(NamedTuple):
     previous_sha256: bytes | None
     previous_until_ts: int | None
     expires_ts: int | None
-    revoked_ts: int | None
     read: bool
     write: bool
     commit: bool
@@ -248,8 +253,6 @@ def by_digest(rows: Iterable[KeyRow]) -> dict[bytes, Key]:
     """Returns the keys of these rows by the SHA-256 of the secret. A key that is being rotated has both of its secrets."""
     keys: dict[bytes, Key] = {}
     for row in rows:
-        if row.revoked_ts is not None:
-            continue
         if row.previous_sha256 is not None and row.previous_until_ts is not None:
             ends = [ts for ts in (row.previous_until_ts, row.expires_ts) if ts is not None]
             keys[bytes(row.previous_sha256)] = row.key(bytes(row.previous_sha256), min(ends))
@@ -257,9 +260,16 @@ def by_digest(rows: Iterable[KeyRow]) -> dict[bytes, Key]:
     return keys
 
 
-def fetched(statement: str) -> list[tuple[Any, ...]]:
+def drop_dead(now: int) -> int:
+    """Deletes the keys that were revoked or expired long ago. Returns their number."""
     with connection.cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(DROP_DEAD, [now - DEAD_MS])
+        return int(cursor.rowcount)
+
+
+def fetched(statement: str, *arguments: int) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
 

@@ -55,6 +55,38 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, na
         keyring.forget()
 
 
+@pytest.mark.django_db
+def test_a_key_is_deleted_long_after_its_end_but_never_the_last() -> None:
+    from topics.models import ApiKey
+    from wire.keys import DEAD_MS, drop_dead, sha256
+
+    now, ends = 10 * DEAD_MS, {"revoked": {"revoked_ts": 1}, "expired": {"expires_ts": 1}, "valid": {}}
+    ends |= {"fresh": {"revoked_ts": 9 * DEAD_MS + 1, "expires_ts": 20 * DEAD_MS}, "last": {"revoked_ts": 1}}
+    for name, end in ends.items():
+        ApiKey.objects.create(name=name, secret_sha256=sha256(name), created_ts=0, **end)
+    assert drop_dead(now) == 2
+    assert set(ApiKey.objects.values_list("name", flat=True)) == {"valid", "fresh", "last"}
+
+
+@pytest.mark.django_db
+def test_keys_that_ended_are_not_read() -> None:
+    from django.db import connection
+
+    from wire.keys import KEYS
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, delete_scope, admin, prefixes, created_ts, revoked_ts,"
+            " expires_ts) SELECT 'k', sha256(n::text::bytea), true, true, false, false, '', 0, nullif(n % 2, 0), 1"
+            " FROM generate_series(1, 5000) n"
+        )
+        cursor.execute("ANALYZE topics_apikey")
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {KEYS}", [2])
+        plan = cursor.fetchone()[0][0]["Plan"]
+    assert (plan["Actual Rows"], plan["Index Name"]) == (0, "topics_apikey_valid")
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 5
+
+
 SLOW = {
     "append": ("/v0/topics/t", b'{"records":[{"data":2}]}'),
     "long poll": ("/v0/topics/t/diff", b'{"from_seq":1,"wait_ms":30000}'),

@@ -5,18 +5,22 @@ Until then, operators can redeliver delivered events. Undelivered events stay, h
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
 
 from routers import graph
+from store.codec import Arguments
 from store.script import Script, Statement, atomically, run
 from topics.delete.topic import delete_locked
 from topics.heads import LOCK_HEAD
 from wire.keys import OPEN
 
+log = logging.getLogger(__name__)
 DAY_MS = 86_400_000
+LEFT_DAYS = 30  # after an unsubscribe, before undelivered events are deleted
 STEP = 5_000  # log lines deleted in one statement
 
 # Uses the index on ts.
@@ -33,11 +37,14 @@ SELECT * FROM (
  WHERE upto > floor_seq
 """
 TRIM = "SELECT records FROM topic_trim(%(queue)s, topic_step_end(%(queue)s, %(upto)s), 'delete')"
-# Subscribers that unsubscribed before a time, and whose events are all delivered.
+# Subscribers that unsubscribed before a time, and whose events are all delivered. After a longer time, nobody takes the others.
 LEFT = """
-SELECT s.client_id, s.queue FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
- WHERE s.unsubscribed_ts < %s AND q.records = 0
+SELECT s.client_id, s.queue, q.records FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
+ WHERE s.unsubscribed_ts < %(kept)s AND (q.records = 0 OR s.unsubscribed_ts < %(given_up)s)
 """
+# By the primary key. The tags of a subscriber's counters have its id, or its name with the id (reports/metrics.py).
+NAME = "SELECT name FROM push_busclient WHERE id = %s"
+FORGET_COUNTERS = "DELETE FROM push_counter WHERE tags = ANY (%s::text[])"
 # Reads the rows with the lowest ids alone, by the primary key: they are the oldest.
 DROP_WEBHOOK_LOG = """
 DELETE FROM push_webhooklog
@@ -75,7 +82,7 @@ def drop_old_failed(now: int, limit: int = STEP) -> int:
 
 def trim_delivered(now: int) -> int:
     """Deletes events that were delivered long ago. Returns the number of trimmed queues."""
-    queues = run(rows(DELIVERED, now - settings.PUSH_KEEP_DAYS * DAY_MS))
+    queues = run(rows(DELIVERED, (now - settings.PUSH_KEEP_DAYS * DAY_MS,)))
     for queue_id, upto, _ in queues:
         while run(atomically(trim(queue_id, upto))):
             pass
@@ -84,8 +91,15 @@ def trim_delivered(now: int) -> int:
 
 def forget_left(now: int) -> int:
     """Deletes subscribers that unsubscribed long ago, with their queues. Returns how many."""
-    left = run(rows(LEFT, now - settings.PUSH_KEEP_DAYS * DAY_MS))
-    for client_id, _ in left:
+    kept, given_up = (
+        now - days * DAY_MS for days in (settings.PUSH_KEEP_DAYS, max(settings.PUSH_KEEP_DAYS, LEFT_DAYS))
+    )
+    left = run(rows(LEFT, {"kept": kept, "given_up": given_up}))
+    for client_id, queue, records in left:
+        if records:
+            log.warning(
+                "Deleted the queue %s with %d events: its subscriber left %d days ago", queue, records, LEFT_DAYS
+            )
         run(atomically(forget(client_id, now)))
     return len(left)
 
@@ -94,12 +108,16 @@ def forget(client_id: int, now: int) -> Script[None]:
     """Deletes a subscriber, unless the client has subscribed again. While the graph is locked, no client can subscribe."""
     yield from graph.lock_graph()
     yield Statement(FORGET_LOG, (client_id,))
+    for (name,) in (yield Statement(NAME, (client_id,))):
+        tags = [f"subscriber:{name}.{client_id}", f"queue:{client_id}"]
+        tags += [f"status:{status},queue:{client_id}" for status in ("success", "failure")]
+        yield Statement(FORGET_COUNTERS, (tags,))
     for (queue,) in (yield Statement(FORGET, (client_id,))):
         yield from delete_locked(queue, False, now, OPEN)
 
 
-def rows(statement: str, argument: int) -> Script[list[Any]]:
-    found: list[Any] = yield Statement(statement, (argument,))
+def rows(statement: str, arguments: Arguments) -> Script[list[Any]]:
+    found: list[Any] = yield Statement(statement, arguments)
     return found
 
 

@@ -365,9 +365,9 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "your autoscaler uses it",
         ),
         "METRIC_COLLECTION_SERVICE": (
-            "`print`, `datadog`",
-            "Target of the bus's metrics every 10 s. `print`: the log of `push`",
-            "you use Datadog",
+            "`print`, `datadog`, `none`",
+            "Target of the bus's metrics every 10 s. `print`: the log of `push`, only values that changed. Prometheus needs none",
+            "you use Datadog, or Prometheus alone",
         ),
         "DATADOG_API_KEY": (
             "",

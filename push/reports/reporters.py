@@ -1,10 +1,11 @@
-"""Reports metrics to METRIC_COLLECTION_SERVICE every 10 seconds: to standard output, or to Datadog by its own library."""
+"""Reports metrics to METRIC_COLLECTION_SERVICE every 10 seconds: to standard output, to Datadog by its library, or to none."""
 
 from __future__ import annotations
 
 import importlib.util
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -13,17 +14,22 @@ from base.refusal import Refusal
 from push.reports.metrics import Sample, samples
 from store.script import Script, Statement, atomically, run
 
-# Values from the tables are stored beside the counted values, so that both are reported in the same way.
+# Values from the tables are stored beside the counted values, so that both are reported in the same way. A value that did not
+# change takes no row, because a row that is only locked is written, too.
 KEEP = """
 INSERT INTO push_counter AS counter (name, tags, total, reported)
-SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS now (name, tags, total)
+SELECT name, tags, now.total, 0
+  FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS now (name, tags, total)
+  LEFT JOIN push_counter known USING (name, tags)
+ WHERE known.total IS DISTINCT FROM now.total
  ORDER BY name, tags
 ON CONFLICT (name, tags) DO UPDATE SET total = excluded.total
 """
-# The growth of each counter since the last report. If two workers report at the same time, the second finds nothing new.
+# The growth of each counter since the last report. If two workers report at the same time, the second finds nothing new. In the
+# order in which others add to the counters, because another order could deadlock.
 GROWN = """
 WITH due AS (
-    SELECT id, name, tags, total - reported AS grown FROM push_counter WHERE total <> reported ORDER BY id FOR UPDATE)
+    SELECT id, name, tags, total - reported AS grown FROM push_counter WHERE total <> reported ORDER BY name, tags FOR UPDATE)
 UPDATE push_counter counter SET reported = counter.total FROM due WHERE counter.id = due.id
 RETURNING due.name, due.tags, due.grown::text
 """
@@ -32,6 +38,8 @@ Reporter = Callable[[list[Sample], list[Sample]], None]  # gauges, and the growt
 
 def report(now: int) -> None:
     """Reports all gauges, and the growth of each counter, to the service."""
+    if settings.METRIC_COLLECTION_SERVICE == "none":
+        return
     found = run(samples(now))
     grown = run(atomically(grew(found.counters)))
     REPORTERS[settings.METRIC_COLLECTION_SERVICE]()(found.gauges, grown)
@@ -51,11 +59,16 @@ def tags_of(sample: Sample) -> list[str]:
     return [f"{name}:{value}" for name, value in {**app, **sample.tags}.items()]
 
 
-def print_all() -> Reporter:
-    """Returns a reporter that prints one line per metric to standard output, like Routemaster."""
+@cache
+def print_changes() -> Reporter:
+    """Returns this process's reporter that prints one line per metric to standard output, like Routemaster, if it has changed."""
+    told: dict[tuple[str, str], float] = {}
 
     def tell(gauges: list[Sample], grown: list[Sample]) -> None:
-        for kind, found in (("gauge", gauges), ("counter", grown)):
+        changed = [each for each in gauges if told.get((each.name, each.key)) != each.value]
+        told.clear()  # gauges of a client that is gone do not stay
+        told.update({(each.name, each.key): each.value for each in gauges})
+        for kind, found in (("gauge", changed), ("counter", grown)):
             for each in found:
                 print(f"{kind} {each.name}:{each.value:g} ({','.join(tags_of(each))})", flush=True)
 
@@ -94,13 +107,14 @@ def datadog() -> Reporter:
     return tell_api
 
 
-REPORTERS: dict[str, Callable[[], Reporter]] = {"print": print_all, "datadog": datadog}
+REPORTERS: dict[str, Callable[[], Reporter]] = {"print": print_changes, "datadog": datadog}
+SERVICES = (*REPORTERS, "none")
 
 
 def check(service: str) -> None:
     """Raises Refusal if the service is unknown, or if its settings or its library are missing."""
-    if service not in REPORTERS:
-        raise Refusal(f"Invalid METRIC_COLLECTION_SERVICE={service}: expected {', '.join(REPORTERS)}.")
+    if service not in SERVICES:
+        raise Refusal(f"Invalid METRIC_COLLECTION_SERVICE={service}: expected {', '.join(SERVICES)}.")
     if service != "datadog":
         return
     if importlib.util.find_spec("datadog") is None:

@@ -189,7 +189,7 @@ def test_metrics_to_datadogs_api(collector: Collector, settings, db: None, monke
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"METRIC_COLLECTION_SERVICE": "statsd"}, "expected print, datadog"),
+        ({"METRIC_COLLECTION_SERVICE": "statsd"}, "expected print, datadog, none"),
         ({"METRIC_COLLECTION_SERVICE": "datadog"}, "needs DATADOG_API_KEY and DATADOG_APP_KEY"),
         ({"METRIC_COLLECTION_SERVICE": "datadog", "DATADOG_STATSD": "here"}, "Invalid DATADOG_STATSD"),
     ],

@@ -25,7 +25,8 @@ from psycopg import errors
 from base.refusal import Refusal
 
 KINDS = ("functions", "views", "roles")
-# Like Django's table of migrations, this one is there before any migration. A row says which text of an object was applied.
+# This table is there before any migration, and it stays when all migrations are taken back. So it tells our schema from that of
+# another Django project (topics/schema.py). A row says which text of an object was applied.
 CREATE = "CREATE TABLE IF NOT EXISTS store_object (name text PRIMARY KEY, digest text NOT NULL)"
 # Somebody may have dropped an object by hand, so a row counts only if its object exists. Rights have no object of their own.
 APPLIED = """
@@ -138,13 +139,19 @@ def apply(using: str = "default") -> list[str]:
     return done + gone
 
 
+def mark(using: str = "default") -> None:
+    """Makes the schema ours before its first migration. A first start that was killed half-way can then be repeated."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(CREATE)
+
+
 def drop_all(using: str = "default") -> None:
     """Drops every object, and forgets them. So tables under them can change backwards."""
     if not _has_table(using):
         return
     with transaction.atomic(using), connections[using].cursor() as cursor:
         _drop(cursor, map(_object, _applied(cursor)))
-        cursor.execute("DROP TABLE store_object")
+        cursor.execute("DELETE FROM store_object")
 
 
 def _has_table(using: str) -> bool:

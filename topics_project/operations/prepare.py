@@ -26,6 +26,7 @@ from embedded.folder import keep_secret
 from store import objects
 from store.database import NO_WRITES
 from store.sessions import check_sessions
+from topics import schema
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project.operations.privileges import close_database
 
@@ -64,8 +65,9 @@ def one_at_a_time() -> Iterator[None]:
 def prepare_database(say: Say) -> None:
     """Brings tables and SQL objects up to date, restricts its locks, and empties ephemeral topics.
 
-    Raises Refusal if the database does not answer.
+    Raises Refusal if the schema cannot be ours, or lacks rights.
     """
+    schema.make(connection)
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()) or objects.differing():
         call_command("migrate", interactive=False, verbosity=0)

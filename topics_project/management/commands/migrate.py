@@ -17,6 +17,8 @@ class Command(migrate.Command):
         using = options["database"]
         pre_migrate.connect(drop_before_a_way_back)
         schema.make(connections[using])
+        if not (options["plan"] or options["check_unapplied"]):
+            objects.mark(using)
         super().handle(*args, **options)  # exits with `--check` if a migration is missing
         if options["plan"]:
             return

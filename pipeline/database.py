@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from base.database_url import database_url
+from base.database_url import database_url, parsed
 from base.refusal import Refusal
 from base.secret import secret
 from store.session import RELIED_ON
@@ -79,7 +79,5 @@ def database(dsn: str | None = None, **login: str) -> Database:
     if not dsn:
         raise Refusal("no database is named: give a dsn, or set DATABASE_URL.")
     dsn = dsn.removeprefix("jdbc:")
-    try:
-        return Database(make_conninfo(dsn, **login))
-    except psycopg.ProgrammingError as error:
-        raise Refusal(f"the dsn is no connection string of PostgreSQL: {str(error).strip()}") from error
+    parsed("dsn", dsn)
+    return Database(make_conninfo(dsn, **login))

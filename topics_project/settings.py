@@ -15,7 +15,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
-from base.database_url import database_url
+from base.database_url import ENCODE, database_url
 from base.names import TOPIC_NAME
 from base.refusal import Refusal
 from base.tracing import tracing
@@ -340,10 +340,14 @@ if TOPICS_SIGNALS_TOPIC and not TOPIC_NAME.fullmatch(TOPICS_SIGNALS_TOPIC):
 
 def redis_options(url: str) -> dict[str, Any]:
     """Returns the arguments of redis.Redis for a Redis URL. Raises Refusal for an invalid URL."""
+    refusal = Refusal(f"Invalid REDIS_URL: expected redis://USER:PASSWORD@HOST:PORT/NUMBER: {ENCODE}.")
+    # A `/`, `?` or `#` of a password ends the host for Redis, so the @ that belongs to the host comes behind it.
+    if re.match(r"\w+://[^/?#]*[/?#].*@", url):
+        raise refusal
     try:
         options: dict[str, Any] = dict(parse_url(url))
-    except ValueError as error:
-        raise Refusal(f"Invalid REDIS_URL: {error}") from error
+    except ValueError:  # its message has the part that it cannot read
+        raise refusal from None
     options["ssl"] = url.startswith("rediss:")
     options["unix_socket_path"] = options.pop("path", None)
     options.pop("connection_class", None)

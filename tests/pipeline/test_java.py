@@ -93,7 +93,7 @@ def test_a_database_is_told_to_jdbc_as_to_libpq(dsn: str, url: str) -> None:
 
 
 def test_a_database_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refusal, match="no connection string"):
+    with pytest.raises(Refusal, match="Invalid dsn: expected a PostgreSQL URL"):
         database("mysql://somewhere/else")
     monkeypatch.delenv("DATABASE_URL")
     with pytest.raises(Refusal, match="no database is named"):

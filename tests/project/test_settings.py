@@ -33,6 +33,8 @@ PROCESSES = {
     ],
     "check --deploy": ["manage.py", "check", "--deploy", "--fail-level", "DEBUG"],
     "manage.py": ["manage.py", "check"],
+    "doctor": ["manage.py", "doctor"],
+    "prepare": ["manage.py", "prepare"],
     "web": ["-m", "topics_project.web"],
     "celery": ["-m", "celery", "-A", "topics_project.celery", "worker"],
 }
@@ -243,6 +245,40 @@ def test_a_secret_file_that_cannot_be_used_is_refused(settings: dict[str, str], 
     assert refused.returncode == 1
     assert refused.stderr.startswith(line)
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("password", "refused"),
+    [
+        ("se@cret", {"DATABASE_URL"}),
+        ("hunt/er2", {"DATABASE_URL", "REDIS_URL"}),
+        ("1234/cret", {"DATABASE_URL", "REDIS_URL"}),
+        ("1234?key=cret", {"REDIS_URL"}),
+        ("hunt#er2", {"REDIS_URL"}),
+        ("hunt?er2", {"REDIS_URL"}),
+        ("hunt%er2", {"DATABASE_URL"}),
+        ("hunt er2", {"DATABASE_URL"}),
+        ("[abz]xyz", {"REDIS_URL"}),
+        ("abz@xyz/qrs", {"DATABASE_URL", "REDIS_URL"}),
+        ("abz@xyz:4321", {"DATABASE_URL"}),
+        ("abz/xyz?qrs", {"DATABASE_URL", "REDIS_URL"}),
+        ("abz@xyz?qrs", {"DATABASE_URL", "REDIS_URL"}),
+        ("abz%40xyz%2Fqrs", set()),
+    ],
+)
+def test_no_part_of_a_password_is_printed(password: str, refused: set[str]) -> None:
+    pieces = [piece for piece in re.split(r"[^a-z0-9]+", password) if len(piece) > 2]
+    address = f"user:{password}@127.0.0.1:1/0"
+    for name, url in {"DATABASE_URL": f"postgresql://{address}", "REDIS_URL": f"redis://{address}"}.items():
+        for command in ("prepare", "doctor"):
+            done = start(command, **{"DATABASE_URL": "postgresql://u@127.0.0.1:1/d", name: url})
+            said = done.stdout + done.stderr
+            assert not [piece for piece in pieces if piece in said], said
+            assert done.returncode == 1
+            if name in refused:
+                assert re.fullmatch(rf"topics: Invalid {name}: expected .*: percent-encode the password .*\n", said)
+            else:
+                assert "Invalid" not in said
 
 
 def test_an_origin_is_written_as_browsers_write_it() -> None:

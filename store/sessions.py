@@ -6,12 +6,20 @@ to transactions (PgBouncer in transaction or statement mode) passes the session 
 
 from __future__ import annotations
 
+import math
+import re
+import time
+from collections.abc import Callable
+
 import psycopg
 from django.conf import settings
 
 from base.refusal import Refusal
 
 LOOKS = 5  # several checks, because a busy pool can give two clients two sessions by chance
+RETRY_SECONDS, SAY_SECONDS = 1.0, 60.0
+# PostgreSQL answers, and refuses the login: only an operator can change that. libpq gives no code of these errors.
+REFUSED = re.compile("authentication failed|does not exist|no such database|no pg_hba.conf entry")
 
 
 def check_sessions() -> None:
@@ -23,6 +31,25 @@ def check_sessions() -> None:
                     "DATABASE_URL is a pooler that shares PostgreSQL's sessions: set its pool_mode to session, or use "
                     "PostgreSQL directly."
                 )
+
+
+def wait_for_sessions(say: Callable[[str], object], most: float = math.inf) -> None:
+    """Runs check_sessions as soon as PostgreSQL answers. Calls `say` with the reason of the wait, at most once a minute.
+
+    `most`: seconds. With this limit, a refused login ends the wait, too. Raises Refusal and psycopg.OperationalError.
+    """
+    begun, said = time.monotonic(), -math.inf
+    while True:
+        try:
+            return check_sessions()
+        except psycopg.OperationalError as error:
+            now, reason = time.monotonic(), str(error).strip().splitlines()[0]
+            if now - begun >= most or (most < math.inf and REFUSED.search(reason)):
+                raise
+            if now - said >= SAY_SECONDS:
+                say(f"waiting for PostgreSQL, which does not answer: {reason}")
+                said = now
+        time.sleep(RETRY_SECONDS)
 
 
 def connect() -> psycopg.Connection[tuple[int]]:

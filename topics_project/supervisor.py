@@ -4,7 +4,6 @@ The supervisor restarts children that exit. A second supervisor in the same fold
 children of this process. Their guard (embedded/servers.py) runs until the last user of the servers exits.
 """
 
-import contextlib
 import errno
 import fcntl
 import gc
@@ -29,8 +28,8 @@ from base.locks import take_lock
 from base.refusal import Refusal
 from embedded.children import Begin, Child, execute, stop_all
 from embedded.folder import bind, last_line, make
-from store.sessions import check_sessions
-from topics_project import heartbeats
+from store.sessions import check_sessions, wait_for_sessions
+from topics_project import heartbeats, late_check
 from topics_project.forks import fork
 from topics_project.heartbeats import Watch
 from topics_project.operations.prepare import Say, first_admin, one_at_a_time, prepare_database
@@ -137,21 +136,35 @@ def beat() -> list[str]:
 PROCESSES = {"web": web, "worker": worker, "push": push, "beat": beat}
 
 
-def become(name: str) -> None:
+def become(name: str, say: Say) -> None:
     """Turns this process into one of the processes, for a machine whose own supervisor (systemd, Docker) runs each process."""
     os.umask(0o077)
     make(settings.TOPICS_DATA)
     if embedded.guarded(settings.TOPICS_DATA):
         raise Refusal(f"run {name} starts no servers: set DATABASE_URL and REDIS_URL, or run without {name}.")
-    with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is down: the process waits for PostgreSQL
-        check_sessions()
     argv = PROCESSES[name]()
+    if name == "web":
+        argv += checked()
+    else:
+        wait_for_sessions(say)
     if name == "beat":  # beat answers `celery inspect ping` while beat ticks, for health checks
         argv.append("--enable-remote-control")
     if name == "web":
         # The web workers add up their metrics in this folder.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.execve(argv[0], argv, {**os.environ, **found_anywhere()})
+
+
+def checked() -> list[str]:
+    """Returns the option of a web process that is to check its sessions later, because PostgreSQL is away.
+
+    A web process does not wait, because `/v0/health` must answer without PostgreSQL, too.
+    """
+    try:
+        check_sessions()
+    except psycopg.OperationalError:
+        return [late_check.OPTION]
+    return []
 
 
 def found_anywhere() -> dict[str, str]:

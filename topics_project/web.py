@@ -41,8 +41,11 @@ def main() -> int:
 def work(listener: socket.socket, shares: Shares, neighbours: Neighbours, slot: int) -> int:
     """Serves in one process."""
     # The first process loads no code of the product, because outside of Linux a fork cannot rely on the system's libraries.
+    from topics_project import late_check
     from topics_project.serve import serve
 
+    if slot == 0 and late_check.OPTION in sys.argv:
+        late_check.begin()
     return uvloop.run(serve(listener, shares, neighbours, slot))
 
 

@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["process"]:
-            supervisor.become(options["process"])
+            supervisor.become(options["process"], self.say)
         else:
             supervisor.run(self.say)
 

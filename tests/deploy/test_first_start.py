@@ -12,11 +12,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
-from tests.instances import ROOT, free_port
+from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import environment
 from tests.own_postgres import Own, own_postgres
-from tests.preloaded import run
+from tests.preloaded import begin, run
 
 # A Django project without an app of its own, so each of its tables has a name of ours. The role may not read them.
 PROJECT = """
@@ -146,3 +147,23 @@ def test_the_printed_statements_are_enough(own: Own, tmp_path: Path, number: int
             admin.execute(statement.encode())
     done = manage("postgresql://" + url.format(f"127.0.0.1:{own.port}"), tmp_path, "prepare")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_prepare_waits_for_a_postgresql_that_is_away(own: Own, tmp_path: Path) -> None:
+    Site(own, "late", tmp_path, GRANTED)
+    url = f"postgresql://late@127.0.0.1:{own.port}/"
+    refused = manage(url + "nothing", tmp_path, "prepare")
+    assert refused.returncode == 1  # a wait would not help
+    assert re.fullmatch('topics: the database does not answer: .*"nothing" does not exist\n', refused.stderr)
+    own.stop()
+    argv, output = [sys.executable, "manage.py", "prepare"], tmp_path / "output"
+    env = {**environment(url + "late"), "TOPICS_DATA": str(tmp_path / "data")}
+    try:
+        process = begin(argv, env, ROOT, output)
+        until(lambda: output.exists() and output.read_text(), "the line of a wait")
+    finally:
+        own.serve("data")
+    assert process.wait(DEADLINE) == 0
+    said = output.read_text().splitlines()
+    assert said[0].startswith("waiting for PostgreSQL, which does not answer: ")
+    assert said[-1] == "the database is ready."

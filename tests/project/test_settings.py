@@ -34,7 +34,7 @@ PROCESSES = {
     "check --deploy": ["manage.py", "check", "--deploy", "--fail-level", "DEBUG"],
     "manage.py": ["manage.py", "check"],
     "doctor": ["manage.py", "doctor"],
-    "prepare": ["manage.py", "prepare"],
+    "migrate": ["manage.py", "migrate"],
     "web": ["-m", "topics_project.web"],
     "celery": ["-m", "celery", "-A", "topics_project.celery", "worker"],
 }
@@ -270,7 +270,7 @@ def test_no_part_of_a_password_is_printed(password: str, refused: set[str]) -> N
     pieces = [piece for piece in re.split(r"[^a-z0-9]+", password) if len(piece) > 2]
     address = f"user:{password}@127.0.0.1:1/0"
     for name, url in {"DATABASE_URL": f"postgresql://{address}", "REDIS_URL": f"redis://{address}"}.items():
-        for command in ("prepare", "doctor"):
+        for command in ("migrate", "doctor"):
             done = start(command, **{"DATABASE_URL": "postgresql://u@127.0.0.1:1/d", name: url})
             said = done.stdout + done.stderr
             assert not [piece for piece in pieces if piece in said], said

@@ -25,7 +25,7 @@ from door import limits
 from embedded.folder import keep_secret
 from store import objects
 from store.database import NO_WRITES
-from store.sessions import check_sessions
+from store.sessions import wait_for_sessions
 from topics import schema
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project.operations.privileges import close_database
@@ -33,6 +33,8 @@ from topics_project.operations.privileges import close_database
 Say = Callable[[str], object]
 # An advisory lock of PostgreSQL. The holder has no other lock yet, so a waiting host blocks no other work.
 LOCK = 7301
+# How long `prepare` waits for PostgreSQL. At the start of a machine, or after a failover, PostgreSQL can come later.
+WAIT_SECONDS = 600.0
 OPEN_DATABASE = (
     "every login of this database can take the locks of this server. Only a superuser can change this: "
     "run `manage.py prepare` once as a superuser (docs/security.md, Analysts)."
@@ -40,13 +42,13 @@ OPEN_DATABASE = (
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Holds a lock during the preparation.
+def one_at_a_time(say: Say = print, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Holds a lock during the preparation. Before, it waits for a PostgreSQL that is away, and calls `say` with the reason.
 
     Django's migrations take no lock: two hosts at once would both create the same tables.
     """
     try:
-        check_sessions()
+        wait_for_sessions(say, wait_seconds)
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
             yield

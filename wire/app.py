@@ -1,6 +1,6 @@
 """The handler of the one port's requests. Calls go from the parser (http1/) through the event loop's fast path, without ASGI
 between. Streams and WebSockets write their answers themselves (streams.py). Django's WSGI handler serves everything else in a
-bounded pool of threads: the admin, and the browsable API for clients that prefer text/html.
+bounded pool of threads: the admin, and the browsable API for browsers.
 
 The app does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
 both directions. All checks happen before it reads a byte of the body.
@@ -40,7 +40,7 @@ from wire.endpoint import Call, Endpoint
 from wire.entrance import who
 from wire.keys import FRESH_SECONDS, OPEN
 from wire.request_log import Context, identify
-from wire.routes import LONGEST_PATH, Matched, Routes
+from wire.routes import LONGEST_PATH, Matched, Routes, misspelt
 from wire.schema import JSON
 from wire.streams import Opening, StreamCall
 
@@ -165,11 +165,13 @@ class App:
         started = time.perf_counter()
         context = request.context = Context("" if found is None else found.route)
         api = found.api if found is not None else V0
-        media = accept.choose(headers.get(b"accept", accept.ANYTHING), found.media if found is not None else UNKNOWN)
+        media = accept.negotiated(request.method, headers, found.media if found is not None else UNKNOWN)
         try:
             shutdown.check()
             if media == accept.HTML and (found is not None or is_unknown(path)):
                 answer = await self.browse(found, api, request, path, headers)
+            elif found is None and media != accept.HTML and (missing := misspelt(path)) is not None:
+                raise missing
             elif found is None:
                 answer = await self.page(request, path, headers)
             elif path in hosts.PROBES:

@@ -17,6 +17,7 @@ from wire.streams import Opening, StreamEndpoint
 
 LONGEST_PATH = 600  # characters. Longer paths get no suggestion, and their lookup is not cached.
 ANY = re.compile(r"<str:(\w+)>")
+VERSION = re.compile(r"/+v\d+(?=/|$)", re.IGNORECASE)  # the beginning of a call's path, also misspelt
 
 
 class Matched(NamedTuple):
@@ -112,3 +113,12 @@ class Routes:
     def __iter__(self) -> Iterator[tuple[str, dict[str, Endpoint]]]:
         """Yields each path with its endpoints by method."""
         return iter(self.by_path.items())
+
+
+def misspelt(path: str) -> NotFound | None:
+    """Returns the refusal of a path outside /v0 whose beginning looks like it (`//v0/…`, `/V0/…`, `/v1/…`), or None."""
+    found = VERSION.match(path)
+    if found is None or path.startswith("/v0"):
+        return None
+    right = "/v0" + quote(path[found.end() :], safe="/:>")[:LONGEST_PATH]
+    return NotFound(f"unknown path: each call begins with /v0/: did you mean {right}?", path=right)

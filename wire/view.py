@@ -1,6 +1,6 @@
 """Views of Django REST framework, made from the declarations of endpoints: the browsable API (docs/wire.md).
 
-The app sends a request here if its client prefers text/html. The fast path (fast_path.py) serves all other clients.
+The app sends a request here if it comes from a browser (accept.py). The fast path (fast_path.py) serves all other clients.
 """
 
 from __future__ import annotations

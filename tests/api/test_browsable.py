@@ -13,6 +13,7 @@ from django.test import Client
 from tests.api.clients import HttpClient
 from tests.console.chromium import Chromium, signed_in
 from tests.instances import Instance, until
+from tests.project.signing_in import ask, log_in
 
 HTML = {"accept": "text/html"}
 FORM = {"content_type": "application/x-www-form-urlencoded", "headers": HTML}
@@ -95,8 +96,23 @@ def test_a_key_counts_more_than_a_session(person: Callable[..., Client]) -> None
 
 def test_another_site_cannot_use_an_open_server(live: HttpClient, name: str) -> None:
     form = {"content_type": "application/x-www-form-urlencoded", "accept": "text/html"}
-    assert live.post(f"/v0/topics/{name}", RECORDS.encode(), **form).status == 403
+    assert live.post(f"/v0/topics/{name}", RECORDS.encode(), sec_fetch_mode="navigate", **form).status == 403
+    assert live.post(f"/v0/topics/{name}", RECORDS.encode(), **form).status == 415  # an old browser
     assert live.get(f"/v0/topics/{name}").status == 404
+
+
+def test_the_forms_of_a_page_are_a_browsers_by_their_cookies(server: Instance, name: str) -> None:
+    """Without TLS a browser says nothing of itself, and the page's script says only that it is one."""
+    login = log_in(server, (server.data / "admin-password").read_text().strip())
+    path, session = f"/v0/topics/{name}", login.headers["set-cookie"].partition(";")[0]
+    first = ask(server, "GET", path, Accept="text/html", Cookie=session)
+    given = re.findall(r'"csrfToken": "(\w+)"', first.body)[0]
+    cookie = f"{session}; {first.headers['set-cookie'].partition(';')[0]}"
+    form = {"Accept": "text/html; q=1.0, */*", "Content_Type": FORM["content_type"], "Cookie": cookie}
+    appended = ask(server, "POST", path, f"{RECORDS}&csrfmiddlewaretoken={given}", **form)
+    changed = ask(server, "PUT", path, "ttl_ms=5", X_CSRFToken=given, Sec_Fetch_Mode="cors", **form)
+    for page, status in ((appended, 201), (changed, 200)):
+        assert (page.status, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
 
 
 def test_markup_in_a_record_is_text(live: HttpClient, name: str) -> None:

@@ -37,7 +37,8 @@ class Browser(HttpClient):
     """A person's browser. A reply is the answer that the page shows."""
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
-        page = super().send(method, path, body, {"accept": "text/html,*/*;q=0.8", **headers})
+        browser = {"accept": "text/html,*/*;q=0.8", "sec-fetch-mode": "navigate"}
+        page = super().send(method, path, body, {**browser, **headers})
         assert page.headers["content-type"] == "text/html; charset=utf-8", page
         (shown,) = ANSWER.findall(page.body.decode())
         return Reply(page.status, page.headers, html.unescape(re.sub(r"<[^>]+>", "", shown)).encode())
@@ -204,3 +205,73 @@ def test_the_header_accept_chooses_the_lane(live: ApiClient, name: str, accept: 
             assert (reply.status, reply.headers["content-type"]) == (200, wanted)
     missing = live.get(f"/v0/nothing/{name}", accept=accept)
     assert (missing.status, missing.headers["content-type"]) == (404, HTML if wanted == HTML else JSON)
+
+
+JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"  # of HttpURLConnection up to Java 19
+PROGRAMS = (JAVA, "text/html, image/gif, image/jpeg, */*; q=0.2", "text/html")
+CALLS: tuple[tuple[str, str, Any, int], ...] = (
+    ("POST", "/v0/topics/NAME", {"records": [{"data": 1}]}, 201),
+    ("PUT", "/v0/topics/NAME", {"ttl_ms": 1000}, 200),
+    ("DELETE", "/v0/topics/NAME", None, 200),
+    ("DELETE", "/v0/nothing", None, 404),
+)
+
+
+@pytest.mark.parametrize("accept", PROGRAMS)
+def test_a_program_that_prefers_html_writes_and_gets_json(live: ApiClient, name: str, accept: str) -> None:
+    for method, path, body, status in CALLS:
+        reply = live.call(method, path.replace("NAME", name), body, accept=accept)
+        assert (reply.status, reply.headers["content-type"]) == (status, JSON), reply
+
+
+@pytest.mark.parametrize("path", ["/v0/topics", "/v0/nothing"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"accept": JAVA},
+        {"accept": PROGRAMS[1]},
+        {"accept": "text/html", "authorization": "Bearer k"},
+        {"accept": "text/html", "sec_fetch_mode": "cors"},
+    ],
+)
+def test_a_program_that_prefers_html_reads_json(live: ApiClient, path: str, headers: dict[str, str]) -> None:
+    assert live.get(path, **headers).headers["content-type"] == JSON
+
+
+@pytest.mark.parametrize("path", ["/v0/topics", "/v0/nothing"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_mode": "navigate"},
+        {"sec_fetch_mode": "navigate", "authorization": "Bearer k"},
+        {"sec_fetch_mode": "cors", "cookie": "sessionid=x"},  # a script of the page
+        {"cookie": "a=b; csrftoken=x"},
+        {},
+        {"authorization": "Basic eDp5"},
+    ],
+)
+def test_a_browser_gets_a_page(live: ApiClient, path: str, headers: dict[str, str]) -> None:
+    assert live.get(path, accept="text/html,*/*;q=0.8", **headers).headers["content-type"] == HTML
+
+
+@pytest.mark.parametrize("headers", [{"sec_fetch_mode": "navigate"}, {"cookie": "sessionid=x"}])
+def test_a_form_of_a_browser_gets_a_page(live: ApiClient, name: str, headers: dict[str, str]) -> None:
+    sent = {"accept": "text/html,*/*;q=0.8", "content_type": "application/x-www-form-urlencoded", **headers}
+    refused = live.post(f"/v0/topics/{name}", b"records=[]", **sent)
+    assert (refused.status, refused.headers["content-type"]) == (403, HTML)
+
+
+@pytest.mark.parametrize("path", ["//v0/topics/a", "/V0/topics/a", "/v1/topics/a"])
+@pytest.mark.parametrize("accept", [JSON, "*/*", JAVA, "image/*"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_a_misspelt_path_is_404_in_json_and_names_the_right_one(
+    live: ApiClient, path: str, accept: str, method: str
+) -> None:
+    missing = live.call(method, path, {} if method in ("POST", "PUT") else None, accept=accept)
+    assert (missing.status, missing.code, missing.detail["path"]) == (404, "not_found", "/v0/topics/a")
+    assert "/v0/topics/a" in missing.json["error"]["message"]
+
+
+def test_a_browser_at_a_misspelt_path_gets_a_page(live: ApiClient) -> None:
+    missing = live.get("/v1/topics/a", accept="text/html,*/*;q=0.8", sec_fetch_mode="navigate")
+    assert (missing.status, missing.headers["content-type"]) == (404, HTML)

@@ -24,6 +24,7 @@ def test_a_request_that_waits_too_long_is_told_why(
     """In the browsable API: the event loop keeps its own limit on statements."""
     server = instances(TOPICS_PROCESSES="worker,beat", **{"TOPICS_LOCK_TIMEOUT_MS": "0", setting: "700"})
     headers = {"accept": "text/html", "authorization": "Bearer k", "content_type": "application/json"}
+    headers["sec_fetch_mode"] = "navigate"
     live = HttpClient(server.port)
     live.append("t", 1)
     with server.connect() as database:

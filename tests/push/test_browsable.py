@@ -17,11 +17,12 @@ def test_a_token_sees_pages(root: Client) -> None:
     assert "seeded--0123456789" in page.text
 
 
-def test_a_password_that_a_browser_adds_to_a_form_is_not_enough(root: Client) -> None:
+def test_a_password_that_a_browser_adds_to_a_form_is_not_enough(root: Client, publisher: Client) -> None:
     form = {"Accept": "text/html", "Content-Type": "application/x-www-form-urlencoded"}
-    refused = root.call("POST", f"/topics/{new_topic()}", FORM, **form)
+    refused = root.call("POST", f"/topics/{new_topic()}", FORM, **form, **{"Sec-Fetch-Mode": "navigate"})
     assert refused.status == 403
     assert "CSRF" in refused.text
+    assert publisher.call("POST", f"/topics/{new_topic()}", FORM, **form).status == 415  # an old browser
 
 
 def test_the_login_of_the_console_is_no_token(bus: Instance) -> None:

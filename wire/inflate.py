@@ -9,6 +9,7 @@ from base.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 MOST_MEMBERS = (
     10_000  # members of a gzip body. pigz and bgzip make one for every 64 KiB or more. Even a small member costs time.
 )
+GZIP = (b"gzip", b"x-gzip")  # RFC 9110, 8.4.1.3: they are the same
 STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
 # A body of more than FREE_BYTES has at most this many times its zipped size. Records that repeat reach a tenth of it. Otherwise
 # 61 kB could cost as much as 64 MiB.
@@ -17,9 +18,11 @@ MOST_RATIO, FREE_BYTES = 200, 1024 * 1024
 
 def is_gzip(encoding: bytes) -> bool:
     """Returns whether a body in this encoding has to be unzipped. Raises UnsupportedMediaType for an unknown encoding."""
-    if encoding.lower() not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType("unknown Content-Encoding: expected gzip or none")
-    return encoding.lower() == b"gzip"
+    if encoding.lower() not in (b"identity", *GZIP):
+        error = UnsupportedMediaType("unknown Content-Encoding: expected gzip or none")
+        error.headers = ((b"accept-encoding", b"gzip"),)  # RFC 9110, 15.5.16
+        raise error
+    return encoding.lower() in GZIP
 
 
 def gunzip(body: bytes, most: int) -> bytes:

@@ -14,13 +14,15 @@ def refusal(error: Exception, is_bus: bool = False) -> Response:
 
     A TopicsError, or a refusal of the HTTP layer, keeps its message. Other errors become a 500 without details.
     """
+    headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, Refused):
         status, body = error.status, error.body()
-        retry_after = None
     else:
         told = error if isinstance(error, TopicsError) else Internal()
-        status, body, retry_after = told.status, told.body(), told.retry_after
-    headers = [(b"retry-after", b"%d" % retry_after)] if retry_after is not None else []
+        status, body = told.status, told.body()
+        headers += told.headers
+        if told.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % told.retry_after))
     if is_bus:
         return Response(status, [(b"content-type", b"text/plain"), *headers], body["error"]["message"].encode())
     body["performance"] = {"server_total_ms": 0.0}

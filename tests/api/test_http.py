@@ -208,6 +208,7 @@ def test_a_body_may_be_gzipped(live: ApiClient, name: str) -> None:
     body = gzip.compress(json.dumps({"records": [{"data": "x" * 5000}]}).encode())
     assert live.post(f"/v0/topics/{name}", body, content_encoding="gzip").status == 201
     assert live.put(f"/v0/topics/{name}", gzip.compress(b'{"ttl_ms":0}'), content_encoding="GZIP").status == 200
+    assert live.put(f"/v0/topics/{name}", gzip.compress(b'{"ttl_ms":0}'), content_encoding="x-gzip").status == 200
     assert live.diff(name).json["records"][0]["data"] == "x" * 5000
 
 
@@ -274,6 +275,7 @@ def test_what_is_no_gzip_is_refused(live: ApiClient, name: str) -> None:
 def test_another_encoding_is_refused(live: ApiClient, name: str, encoding: str) -> None:
     refused = live.post(f"/v0/topics/{name}", b"{}", content_encoding=encoding)
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
+    assert refused.headers["accept-encoding"] == "gzip"
 
 
 def test_a_gzip_bomb_is_not_unpacked(live: ApiClient, server: Instance, name: str) -> None:

@@ -153,6 +153,9 @@ def test_a_zipped_body_is_read_as_the_plain_one(gateway, direct, two_servers, na
     watched = zipped(prefix, "POST", "/v0/watch", {"topics": {name: {}}})
     assert (watched.status, list(watched.json["topics"])) == (200, [name])
     assert zipped(prefix, "POST", f"/v0/topics/{name}", {"records": [{"data": 3}]}).json["last_seq"] == 2
+    older = gzip.compress(b'{"topics": {"%b": {}}}' % name.encode())
+    watched = prefix.call("POST", "/v0/watch", older, content_encoding="x-gzip")
+    assert (watched.status, list(watched.json["topics"])) == (200, [name])
 
 
 def test_a_body_that_is_not_zipped_as_it_says_is_refused_as_by_the_server(gateway, direct, two_servers) -> None:
@@ -161,6 +164,7 @@ def test_a_body_that_is_not_zipped_as_it_says_is_refused_as_by_the_server(gatewa
         assert (refused.status, refused.code) == (400, "invalid_request")
         refused = client.post("/v0/watch", b"{}", content_encoding="br")
         assert (refused.status, refused.code) == (415, "unsupported_media_type")
+        assert refused.headers["accept-encoding"] == "gzip"
 
 
 def test_dead_letters_stay_within_the_prefix_and_go_back(gateway, direct, two_servers, name: str) -> None:

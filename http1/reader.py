@@ -114,7 +114,7 @@ class RequestReader:
         if found := STRANGE.match(data):
             self.strange = found[2].decode("ascii")
             return b"%bPATCH%b" % (found[1], data[found.end(2) :])
-        if b" " in data or len(data) > LONGEST_METHOD:
+        if b" " in data or len(data) > LONGEST_METHOD or b"\n" in data.lstrip(b"\r\n"):
             return data  # httptools refuses the data with a reason
         self.method, self.state = data, METHOD
         return b""

@@ -325,6 +325,14 @@ def test_http_2_is_refused_in_http_1(server: Instance) -> None:
     assert body["performance"]["server_total_ms"] >= 0
 
 
+@pytest.mark.parametrize("line", [b"GET\r\n\r\n", b"hello\r\n\r\n"])
+def test_a_line_that_is_no_request_is_refused_at_once(server: Instance, line: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE) as connection:
+        connection.sendall(line)
+        status, body = answer_of(connection)
+    assert (status, body["error"]["code"]) == (400, "invalid_request")
+
+
 def test_an_upgrade_to_http_2_is_ignored(server: Instance) -> None:
     upgrade = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:

@@ -22,6 +22,7 @@ from gateway.filters.node import NodeConfig, NodeFactory
 from gateway.filters.prefix import PrefixConfig, PrefixFactory
 from gateway.rewrite.names import UNKNOWN, Renaming, renamed_request, topics_of
 from gateway.routers.topic import Lookup, Table, TopicRouter, TopicRouterFactory
+from tests.api.raw import answer
 from tests.gateway.running import Client, cluster, route
 from tests.gateway.spellings import ENCODED, ENCODED_APPENDS, ENCODED_DELETES, WITH_SLASH
 from topics_project.urls import ROUTES, STREAMS
@@ -165,6 +166,14 @@ def test_a_body_that_is_not_zipped_as_it_says_is_refused_as_by_the_server(gatewa
         refused = client.post("/v0/watch", b"{}", content_encoding="br")
         assert (refused.status, refused.code) == (415, "unsupported_media_type")
         assert refused.headers["accept-encoding"] == "gzip"
+
+
+def test_a_line_that_is_no_request_is_refused_at_once(gateway) -> None:
+    for line in (b"GET\r\n\r\n", b"hello\r\n\r\n"):
+        with gateway.connect() as opened:
+            opened.sendall(line)
+            refused = answer(opened)
+        assert (refused.status, json.loads(refused.body)["error"]["code"]) == (400, "invalid_request")
 
 
 def test_dead_letters_stay_within_the_prefix_and_go_back(gateway, direct, two_servers, name: str) -> None:

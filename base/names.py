@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from base.errors import InvalidRequest
 
@@ -27,6 +28,13 @@ def check_router_name(name: str, what: str = "router") -> str:
             f"invalid {what} {name[:80]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : > - with a letter or digit first"
         )
     return name
+
+
+def check_no_nul(names: Iterable[str]) -> None:
+    """Raises InvalidRequest if a name contains a NUL, which PostgreSQL's text cannot hold."""
+    for name in names:
+        if "\0" in name:
+            raise InvalidRequest(f"invalid name {name[:80]!r}: a name cannot contain a NUL character (%00)")
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from base.errors import InvalidRequest, TopicsError, UnsupportedMediaType
+from base.names import check_no_nul
 from contract.operations import MethodPath, Operation
 from store.script import Script
 from wire.actor import Actor
@@ -190,6 +191,7 @@ class Endpoint(Declaration):
             call.key = OPEN
         else:
             self.check(call.key, arguments)
+        check_no_nul(arguments)  # a call that only reads checks no name: it would ask PostgreSQL for this one
         if self.query is not None:
             call.query = parse_query(call.raw_query, self.query) if call.raw_query else self.query()
         elif call.raw_query and self.is_strict:

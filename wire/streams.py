@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from base.errors import NotAcceptable
+from base.names import check_no_nul
 from http1 import Request, Writer
 from wire import shutdown, upload
 from wire.endpoint import Declaration
@@ -61,6 +62,7 @@ class StreamEndpoint(Declaration):
         shutdown.check()
         key = await who_follows(call.query, call.request.origin, call.headers)
         check_accept(call.headers)
+        check_no_nul(names)
         query = parse_query(call.query, self.parsed or self.query)
         with under_way(key.holder) as held:
             body = await upload.read(call.request, call.headers, upload.SMALL, held)

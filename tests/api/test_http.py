@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.clients import ApiClient
+from tests.api.endpoints import STREAMS, TABLE, Endpoint, filled
 from tests.deadlines import DEADLINE
 from tests.instances import Instance
 
@@ -41,6 +42,20 @@ MIB = 1024 * 1024
 def test_an_unknown_path_is_not_found(live: ApiClient, path: str, method: str) -> None:
     refused = live.call(method, path, b"{}" if method != "GET" else None)
     assert (refused.status, refused.code) == (404, "not_found")
+
+
+EVERY = {**TABLE, **STREAMS}
+
+
+@pytest.mark.parametrize("endpoint", sorted(each for each in EVERY if "<" in each[1]), ids=" ".join)
+def test_a_nul_in_a_name_of_a_path_does_not_reach_postgresql(live: ApiClient, endpoint: Endpoint) -> None:
+    method, path = endpoint
+    body = filled(EVERY[endpoint].body, topic="a", session=1)
+    for name in re.findall("<[a-z]+>", path):
+        asked = re.sub("<[a-z]+>", "a", path.replace(name, "a%00b")) + EVERY[endpoint].query
+        refused = live.call(method, f"/v0/{asked}", body)
+        assert (refused.status, refused.code) == (400, "invalid_request"), refused
+        assert refused.json["error"]["message"].startswith(r"invalid name 'a\x00b': "), refused
 
 
 def test_what_is_not_the_api_has_pages_of_its_own(live: ApiClient) -> None:

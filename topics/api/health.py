@@ -39,7 +39,7 @@ class HealthAnswer(msgspec.Struct, kw_only=True):
 class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
     """The server can serve requests."""
-    wal_replay_complete: Literal[True] = True
+    wal_replay_complete: bool = True
     """PostgreSQL has replayed its log after a crash. While it does, and on a standby, the answer is 503."""
     topics: int
     """Number of topics."""

@@ -27,7 +27,7 @@ SELECT h.head_seq, done.is_alive, done.beyond_seq, done.stale
 class ShareCommit(Request):
     """The new cursor of a share. A cursor never falls: a lower seq changes nothing."""
 
-    share: Annotated[int, Meta(ge=0, lt=MOST_PARTITIONS)]
+    share: Annotated[int, Meta(ge=0, le=MOST_PARTITIONS - 1)]
     """The number of the share."""
     generation: Seq
     """The `generation` of the share, from the event `assigned` or `record`."""

@@ -24,7 +24,7 @@ from topics.state import Number, StateKind, check_distinct, check_seqs
 class Share(msgspec.Struct, forbid_unknown_fields=True):
     """A share, with its cursor."""
 
-    share: Annotated[int, Meta(ge=0, lt=MOST_PARTITIONS)]
+    share: Annotated[int, Meta(ge=0, le=MOST_PARTITIONS - 1)]
     seq: Number
     generation: Annotated[int, Meta(ge=0, le=2**62)]
     updated_ts: Number

@@ -46,6 +46,7 @@ KEY = {
     "scheme": "bearer",
     "description": "Secret of an API key. Without a configured key, requests need no key.",
 }
+LICENSE = {"name": "MIT License", "identifier": "MIT"}
 RETRY_AFTER = {"Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}}
 
 
@@ -76,10 +77,11 @@ def document(api: API) -> Part:
         paths[path_of(each)][each.method.lower()] = operation(each, api, shapes)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "topics", "version": settings.VERSION, "description": api.about},
+        "info": {"title": "topics", "version": settings.VERSION, "description": api.about, "license": LICENSE},
+        "servers": [{"url": "/"}],
         "tags": [{"name": tag, "description": sentence} for tag, sentence in api.tags.items()],
         "paths": paths,
-        "components": {"schemas": shapes.components, "securitySchemes": {"key": KEY}},
+        "components": {"schemas": dict(sorted(shapes.components.items())), "securitySchemes": {"key": KEY}},
     }
 
 
@@ -106,6 +108,17 @@ class Shapes:
         schemas = {name: self.plain(each) for name, each in schemas.items()}
         self.queries = {shape: schemas.pop(shape.__name__) for shape in queries}
         self.components = dict(sorted((schemas | self.named).items()))
+
+    def body(self, of: Declaration) -> Part:
+        """Returns the schema of a call's body. A body with several shapes becomes a component, because some generators send `{}`
+        for one within the call. Other generators name that one after the call, so the component has this name."""
+        bodies = [reference(shape.__name__) for shape in of.bodies()]
+        if len(bodies) == 1:
+            return bodies[0]
+        name = "".join(map(str.capitalize, of.id.split("_"))) + "Request"
+        described = f"The body of `{of.id}`, which has one of several shapes."
+        self.components[name] = {"title": name, "description": described, "anyOf": bodies}
+        return reference(name)
 
     def plain(self, part: Any) -> Any:
         """Returns the schema in a form that generators of clients understand. Each point below is an error of some generator.
@@ -192,8 +205,7 @@ def operation(of: Declaration, api: API, shapes: Shapes) -> Part:
         "responses": dict(responses(of)),
     }
     if of.body is not None:
-        bodies = [reference(shape.__name__) for shape in of.bodies()]
-        content = {"schema": {"anyOf": bodies} if len(bodies) > 1 else bodies[0], "example": of.example}
+        content = {"schema": shapes.body(of), "example": of.example}
         others = of.translation.formats if of.translation is not None else ()
         said["requestBody"] = {"required": of.needs_body, "content": {JSON: content}, **formatted(others)}
     return said

@@ -12,7 +12,7 @@ LOOK_SECONDS = 1.0
 NEAR_MS = 100  # a smaller difference changes nothing, so that the time of a process does not jump with each look
 
 
-class Following:
+class ServerClock:
     """The time of this process, after the first call of follow()."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Following:
         self.looked = time.monotonic()
 
 
-follow = Following().follow
+follow = ServerClock().follow
 
 
 def now_ms() -> int:

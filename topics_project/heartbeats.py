@@ -4,8 +4,11 @@ A process that is stopped, or whose event loop hangs, keeps its sockets: the ker
 answers. So each process writes the time into a file that is mapped into memory. The supervisor kills a process whose heartbeat
 is late. A web process writes from its event loop. The other processes write from a thread.
 
-Only processes with a supervisor have heartbeats, and only on Linux. Linux shows the start time of a process, and so whether a
-pid still belongs to the same process.
+Only processes with a supervisor have these heartbeats, and only on Linux. Linux shows the start time of a process, and so whether
+a pid still belongs to the same process.
+
+Under another supervisor, a worker, push and beat touch a file instead, for the probes of Kubernetes and Compose. A probe that
+asks through Redis would restart them all while Redis is away.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ BEAT_SECONDS = 0.5
 LATE_LOOK_SECONDS = 2.0
 SLOT = struct.Struct("<16sqqq")  # name, pid, start time (kernel ticks), last heartbeat (ns, monotonic)
 SLOTS = 1024
+PROBED = ("worker", "push", "beat")  # a web process answers /v0/health
 Beat = Callable[[], None]
 
 
@@ -135,7 +139,7 @@ def make(data: Path) -> Heartbeats:
 
 def in_thread(name: str) -> None:
     """Sends heartbeats while threads of this process run."""
-    if (beat := slot_of(name)) is not None:
+    if (beat := slot_of(name) or file_of(name)) is not None:
 
         def beat_forever() -> None:
             while True:
@@ -163,6 +167,18 @@ def slot_of(name: str) -> Beat | None:
         return None
     with contextlib.suppress(OSError):
         return Heartbeats(settings.TOPICS_DATA).take(name)
+    return None
+
+
+def file_of(name: str) -> Beat | None:
+    """Returns the heartbeat function of a process under another supervisor, or None if its folder takes no file."""
+    file = settings.TOPICS_DATA / "alive" / name
+    if os.environ.get("TOPICS_SUPERVISED") or name not in PROBED:
+        return None
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch()
+        return file.touch
     return None
 
 

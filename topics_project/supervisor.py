@@ -147,8 +147,6 @@ def become(name: str, say: Say) -> None:
         argv += checked()
     else:
         wait_for_sessions(say)
-    if name == "beat":  # beat answers `celery inspect ping` while beat ticks, for health checks
-        argv.append("--enable-remote-control")
     if name == "web":
         # The web workers add up their metrics in this folder.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))

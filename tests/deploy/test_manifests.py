@@ -21,6 +21,8 @@ from jsonschema import Draft202012Validator
 
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, until
+from tests.processes import child_process
+from tests.project.test_two_hosts import joining
 from topics_project import environment
 from topics_project.supervisor import PROCESSES
 
@@ -198,28 +200,28 @@ def test_the_probes_of_the_web_server_answer(server: Instance) -> None:
         assert server.get(web[probe]["httpGet"]["path"])[0] == 200
 
 
-@pytest.mark.parametrize("process", ["worker", "push"])
-def test_the_probes_of_workers_tell_who_answers(server: Instance, process: str) -> None:
+@pytest.mark.parametrize("process", ["worker", "push", "beat"])
+def test_the_probes_of_workers_look_at_a_file(server: Instance, process: str, tmp_path: Path) -> None:
+    """They ask nothing through Redis, so they restart nothing while it is away."""
     (container,) = PODS[f"topics-{process}"]["containers"]
-    shell, option, command = container["livenessProbe"]["exec"]["command"]
-    # Compose asks the same; it wants its dollars doubled.
-    theirs = OURS[process]["healthcheck"]["test"][1].replace("$$", "$")
-    assert theirs.replace('"', "") == command.replace('"', "")
-    servers = server.servers
-    given = {
-        **os.environ,
-        "DATABASE_URL": servers.database_url,
-        "REDIS_URL": servers.redis_url,
-        "SECRET_KEY": server.secret,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
+    command = container["livenessProbe"]["exec"]["command"]
+    # Compose has the same; it wants its dollars doubled.
+    assert OURS[process]["healthcheck"]["test"][1].replace("$$", "$") == command[2].replace('"', "")
+    inherited = {name: value for name, value in os.environ.items() if name != "TOPICS_SUPERVISED"}
+    given = {**inherited, **joining(server), "TOPICS_DATA": str(tmp_path)}
 
-    def healthy(host: str) -> bool:
-        argv, environment = [shell, option, command], {**given, "HOSTNAME": host}
-        return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False).returncode == 0
+    def healthy() -> bool:
+        return subprocess.run(command, env=given, capture_output=True, check=False).returncode == 0
 
-    until(lambda: healthy(os.uname().nodename), f"the {process} to answer")
-    assert not healthy("another-host")
+    assert not healthy()
+    argv = [sys.executable, str(ROOT / "manage.py"), "run", process]
+    with (tmp_path / "log").open("wb") as log, child_process(argv, env=given, stdout=log, stderr=log) as run:
+        until(healthy, f"a sign of life of {process}")
+        run.kill()
+        run.wait()
+        file = tmp_path / "alive" / process
+        os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 61))
+        assert not healthy()
 
 
 def test_systemd_takes_the_units_and_they_name_what_there_is(tmp_path: Path) -> None:

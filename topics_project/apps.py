@@ -7,6 +7,6 @@ class TopicsProjectConfig(AppConfig):
     name = "topics_project"
 
     def ready(self) -> None:
-        from topics_project import celery, wiring  # noqa: F401 - every publisher of a task needs the app, not only the worker
+        from topics_project import celery, logins, wiring  # noqa: F401 - every publisher of a task needs the app, not only the worker
 
         wiring.wire()

@@ -521,6 +521,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "axes": {"level": "ERROR"},  # its lines of failed logins have no address (topics_project/logins.py)
         "websockets": {"level": "WARNING"},  # it reports the end of each socket
         "django.request": {"level": "ERROR"},  # a 4xx is reported to the client, not in the log
     },

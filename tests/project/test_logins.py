@@ -33,6 +33,15 @@ def test_failures_lock_an_address_out_until_it_has_waited(instances: Callable[..
     until(lambda: log_in(instance, password(instance)).status == 302, "the address to be let in again")
 
 
+def test_the_log_has_the_address_of_a_failed_login(instances: Callable[..., Instance]) -> None:
+    instance = instances()
+    log_in(instance, "guess")
+    lines = (instance.data / "logs" / "web.log").read_text().splitlines()
+    assert [line.partition("logins ")[2] for line in lines if "login" in line] == [
+        "A login to the admin failed, from 127.0.0.1"
+    ]
+
+
 def test_retry_after_is_the_time_that_is_left(instances: Callable[..., Instance]) -> None:
     instance = instances(**{**LIMIT, "TOPICS_LOGIN_LOCK_SECONDS": "300"})
     for _ in range(3):

@@ -53,9 +53,7 @@ SELECT next_seq, held_records, updated_ts,
   FROM topics_reclaim pass WHERE topic_id = %s FOR UPDATE SKIP LOCKED
 """
 EXAMINE = "SELECT examined, free, last_seq, floor_seq FROM reclaim_chunk(%s, %s, %s, %s)"
-# An advance holds this lock shared while it looks at records and inserts spans. This statement waits at most 100 ms,
-# because advances wait behind it.
-LOCK_ADVANCE = "SET LOCAL lock_timeout = '100ms'; SELECT pg_advisory_xact_lock(7001)"
+LOCK_ADVANCE = "SELECT reclaim_lock()"
 # A delete by tag takes this lock, and then locks rows of the topic. Then reclaim of the topic has to wait.
 TRY_LOCK_DELETE = "SELECT pg_try_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"
 SAVE = """
@@ -127,14 +125,14 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     # Otherwise a look without locks comes first. Then the step takes the locks, examines the rows again and deletes the
     # free ones.
     locked = unrouted and not held
-    if locked and not take_locks(cursor, topic_id):
+    if locked and not take_locks(topic_id):
         return NOTHING
     chunk = examine(topic_id, next_seq, limit, remove=locked)
     if chunk.last_seq is None and held and not now - AGAIN_MS < started_ts <= now:
         next_seq, held, started_ts = 0, 0, now
         chunk = examine(topic_id, next_seq, limit, remove=False)
     if chunk.free and not locked:
-        if not take_locks(cursor, topic_id):
+        if not take_locks(topic_id):
             return NOTHING
         chunk = examine(topic_id, next_seq, limit, remove=True)
     held += chunk.examined - chunk.free
@@ -164,7 +162,5 @@ def examine(topic_id: int, first_seq: int, limit: int, *, remove: bool) -> Exami
     return ExaminedRows(*row)
 
 
-def take_locks(cursor: Any, topic_id: int) -> bool:
-    cursor.execute(LOCK_ADVANCE)
-    cursor.execute(TRY_LOCK_DELETE, [topic_id])
-    return bool(cursor.fetchone()[0])
+def take_locks(topic_id: int) -> bool:
+    return bool(prepared(LOCK_ADVANCE, ())[0][0] and prepared(TRY_LOCK_DELETE, (topic_id,))[0][0])

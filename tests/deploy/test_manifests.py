@@ -35,6 +35,7 @@ PODS = {
     each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in KUBERNETES if each["kind"] == "Deployment"
 }
 IMAGE = [line.partition(" ")[::2] for line in (ROOT / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
+MOST_HEARTBEAT_SECONDS = 60  # of a watch (docs/wire.md)
 SETTINGS = {*environment.DEFAULTS, "TOPICS_DATA", *(f"{name}_FILE" for name in environment.SECRETS)}
 
 
@@ -192,6 +193,15 @@ def test_the_manifests_say_what_the_project_is() -> None:
     (web,) = PODS["topics-web"]["containers"]
     assert web["ports"] == [{"name": "http", "containerPort": int(image_environment()["PORT"])}]
     assert service["ports"][0]["targetPort"] == "http"
+
+
+def test_the_ingress_lets_large_bodies_and_quiet_streams_pass() -> None:
+    """The defaults of ingress-nginx refuse a body above 1 MiB, and cut off a stream that is quiet for 60 seconds."""
+    (ingress,) = (each["metadata"]["annotations"] for each in KUBERNETES if each["kind"] == "Ingress")
+    set_to = {name.removeprefix("nginx.ingress.kubernetes.io/"): value for name, value in ingress.items()}
+    assert set_to["proxy-body-size"] == f"{int(environment.DEFAULTS['TOPICS_MAX_BODY_BYTES']) >> 20}m"
+    assert set_to["proxy-buffering"] == "off"
+    assert int(set_to["proxy-read-timeout"]) > MOST_HEARTBEAT_SECONDS
 
 
 def test_the_probes_of_the_web_server_answer(server: Instance) -> None:

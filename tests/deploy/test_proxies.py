@@ -1,4 +1,7 @@
-"""deploy/nginx.conf and deploy/Caddyfile before a real instance: TLS, the admin, uploads, streams that are not held up."""
+"""deploy/nginx.conf and deploy/Caddyfile before a real instance.
+
+They serve TLS and the admin, pass large uploads, and hold up no stream, long poll or WebSocket.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +21,15 @@ from urllib.parse import urlencode
 import pytest
 import trustme
 import urllib3
+from websockets.sync.client import connect
 
 from base.processes import die_with_parent
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, start, until
 
 NAME, KEY = "topics.example", "a-secret-of-16-or-more"
+# The default limits of an append (docs/settings.md): TOPICS_MAX_BODY_BYTES, TOPICS_MAX_RECORDS_PER_APPEND.
+MOST_BYTES, MOST_RECORDS = 64 * 1024 * 1024, 10_000
 # What Debian's nginx.conf has around conf.d/topics.conf, with folders and files of our own.
 NGINX = """
 daemon off; {user}
@@ -153,6 +161,53 @@ def test_calls_pass(front: Front) -> None:
     assert front.ask("POST", "/v0/topics/calls", {"records": many}).status == 200
     read = front.ask("POST", "/v0/topics/calls/diff", {"limit": 1}).json()
     assert read["records"][0]["data"] == "x" * 1000
+
+
+def test_the_largest_append_passes(front: Front) -> None:
+    topic = f"large{front.pool.port}"
+    front.ask("PUT", f"/v0/topics/{topic}", {})
+    size = MOST_BYTES // MOST_RECORDS - len('{"data": ""}, ') - 1  # the body is just below the limit
+    body = json.dumps({"records": [{"data": "x" * size}] * MOST_RECORDS})
+    assert MOST_BYTES - 64 * 1024 < len(body) <= MOST_BYTES
+    sent = front.ask("POST", f"/v0/topics/{topic}", body, headers={"Content-Type": "application/json"})
+    assert (sent.status, sent.json()["last_seq"]) == (200, MOST_RECORDS)
+
+
+def test_a_long_poll_is_answered_when_a_record_arrives(front: Front) -> None:
+    topic = f"poll{front.pool.port}"
+    front.ask("PUT", f"/v0/topics/{topic}", {})
+    path, asked = f"/v0/topics/{topic}/diff", {"from_seq": 0, "wait_ms": 30_000}
+    polled: list[Any] = []
+
+    def poll() -> None:
+        """Asks again after each wait that ended without a record."""
+        while not (records := front.ask("POST", path, asked).json()["records"]):
+            pass
+        polled.extend(records)
+
+    waiting = threading.Thread(target=poll)
+    waiting.start()
+    front.ask("POST", f"/v0/topics/{topic}", {"records": [{"data": "came"}]})
+    waiting.join(DEADLINE)
+    assert [record["data"] for record in polled] == ["came"]
+
+
+def test_a_websocket_publishes_and_gets_its_answer(front: Front) -> None:
+    topic = f"socket{front.pool.port}"
+    front.ask("PUT", f"/v0/topics/{topic}", {})
+    held = socket.create_connection(("127.0.0.1", front.pool.port), DEADLINE)
+    with connect(
+        f"wss://{NAME}/v0/ws",
+        sock=held,
+        ssl=ssl.create_default_context(cafile=str(front.folder / "ca.pem")),
+        additional_headers={"Authorization": f"Bearer {KEY}"},
+        proxy=None,
+        open_timeout=DEADLINE,
+    ) as opened:
+        opened.send(json.dumps({"op": "publish", "request_id": 1, "topic": topic, "records": [{"data": "sent"}]}))
+        answer = json.loads(opened.recv(DEADLINE))
+    assert (answer["op"], answer["request_id"], answer["last_seq"]) == ("ack", 1, 1)
+    assert front.ask("POST", f"/v0/topics/{topic}/diff", {}).json()["records"][0]["data"] == "sent"
 
 
 @pytest.mark.parametrize("events", [True, False], ids=["events", "watch"])

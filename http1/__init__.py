@@ -26,7 +26,7 @@ gain.
 from http1.acceptor import Shares
 from http1.body import Body
 from http1.client import Answer, Failure, Pool, Waits
-from http1.errors import Refused
+from http1.errors import BrokenOff, Refused
 from http1.handlers import Answering, Handler
 from http1.limits import Limits
 from http1.messages import Request, Response, Upgrade
@@ -37,6 +37,7 @@ __all__ = [
     "Answer",
     "Answering",
     "Body",
+    "BrokenOff",
     "Failure",
     "Handler",
     "Limits",

@@ -20,6 +20,10 @@ class Refused(Exception):
         return {"error": error}
 
 
+class BrokenOff(Exception):
+    """The body of an answer ends before its end. The client gets the parts so far, and then sees that its connection is cut."""
+
+
 def malformed(message: str) -> Refused:
     return Refused(400, "invalid_request", message)
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
-from http1.errors import Refused
+from http1.errors import BrokenOff, Refused
 from http1.exchanges import BEGUN, Exchange, Exchanges
 from http1.hang_up import hang_up
 from http1.messages import Request, Response
@@ -82,6 +82,8 @@ class Handlers:
                     if self.connection.is_over:
                         return
             writer.end()
+        except BrokenOff:
+            writer.break_off()
         except Exception as error:
             self.broke(error)
         finally:

@@ -14,7 +14,7 @@ AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: the kernel drops unsent data and
 
 
 class Writer:
-    """Writes the answer to one request: `begin`, `write` for each part, `end`; or `send` for a whole answer.
+    """Writes the answer to one request: `begin`, `write` for each part, `end` or `break_off`; or `send` for a whole answer.
 
     `gone` is resolved when the client has disconnected. After that, nothing is written.
     """
@@ -101,6 +101,13 @@ class Writer:
             if exchange.request is not None and not exchange.request.body.complete:
                 exchange.ends = True
         exchanges.finish(exchange)
+
+    def break_off(self) -> None:
+        """End the connection after the parts that were written, without the last chunk. So the client sees a cut."""
+        self.has_ended = True
+        if not self._connection.is_over:
+            self._exchange.ends = True
+            self._exchanges.finish(self._exchange)
 
     @property
     def transport(self) -> asyncio.Transport:

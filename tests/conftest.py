@@ -119,6 +119,7 @@ DEEP = (
     "api/test_generated_client.py",
     "sockets/test_ends.py",
     "watch/test_keys.py",
+    "watch/test_ends.py",
     "api/test_strangers.py",
     "watch/test_sharing.py",
     "watch/test_cors.py",

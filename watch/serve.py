@@ -23,6 +23,7 @@ from watch.registry import Registry, registry
 from watch.resume import FoundTopic
 from watch.sessions import Session, take
 from watch.stream import Stream
+from wire import shutdown
 from wire.keys import Key
 from wire.streams import StreamCall, StreamEndpoint
 
@@ -121,7 +122,10 @@ async def send(stream: Pump, outflow: Outflow) -> None:
         await asyncio.create_task(stream.run())
     except Exception:
         log.exception("A stream failed. Its connection was closed")
-    writer.end()
+    if shutdown.begun():
+        writer.break_off()  # a cut, because some clients never connect again after a clean end
+    else:
+        writer.end()
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from base.errors import ShuttingDown
 from gateway.api import Filter, FilterContext, Request, Router
 from gateway.configuration.graph import VirtualClusterPlace
-from http1 import Answer
+from http1 import Answer, BrokenOff, Failure
 
 log = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
@@ -33,6 +34,10 @@ class End(NamedTuple):
     @property
     def frame(self) -> bytes:
         return b"event: error\ndata: %b\n\n" % msgspec.json.encode(self._asdict())
+
+    @property
+    def is_final(self) -> bool:
+        return self.code != ShuttingDown.code
 
 
 STOPPED = End("shutting_down", "this gateway is shutting down: connect again to another gateway")
@@ -106,7 +111,11 @@ class Ended(Exception):
 
 
 class Events:
-    """A stream of events to a client. Its last event says why the gateway ended it."""
+    """A stream of events to a client. Its last event says why the gateway ended it.
+
+    Raises BrokenOff if the client shall connect again, and if the server's connection was cut. Some clients never connect again
+    after a clean end.
+    """
 
     def __init__(self, way: Way, body: Any) -> None:
         self.way, self.body = way, body
@@ -120,17 +129,25 @@ class Events:
 
     async def __anext__(self) -> bytes:
         if self.has_ended:
-            raise StopAsyncIteration
+            raise self.last()
         try:
             part = await self.part()
         except Ended:
             if not self.at_boundary:
-                raise
+                raise BrokenOff from None
             self.has_ended = True
             assert self.why is not None
             return self.why.frame
+        except Failure as failure:
+            if failure.kind != "closed":
+                raise
+            raise BrokenOff from failure
         self.at_boundary = part.endswith(b"\n\n")
         return part
+
+    def last(self) -> Exception:
+        """Returns what follows the event that says why the gateway ended the stream."""
+        return StopAsyncIteration() if self.why is None or self.why.is_final else BrokenOff()
 
     async def part(self) -> bytes:
         """Returns the next part of the stream. Raises Ended when the gateway ends the stream, and StopAsyncIteration."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.rewrite.frames import Frame, closed, frames
 from gateway.rewrite.names import Rename, decoded_id, encoded_id, rename_frame
+from http1 import BrokenOff
 
 MOST_WAITING = 16  # frames of one source that wait for a slow client
 
@@ -15,8 +16,8 @@ MOST_WAITING = 16  # frames of one source that wait for a slow client
 class JoinedStream:
     """One watch stream from several sources, by route. Its ids contain the position in the topics of all sources.
 
-    A slow client pauses the reading of all sources. The stream ends if any source ends or fails, and the client reconnects with
-    its last id. `caught-up` events pass as they arrive, one per topic.
+    A slow client pauses the reading of all sources. The stream ends as the first source does that ends, is cut or fails, and
+    the client reconnects with its last id. `caught-up` events pass as they arrive, one per topic.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class JoinedStream:
         self.putting = asyncio.Lock()
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.ended = False
+        self.was_cut = False  # a source failed or was cut
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -42,7 +44,7 @@ class JoinedStream:
             self.tasks = {route: loop.create_task(self.read(route, *each)) for route, each in self.sources.items()}
         if self.ended or (frame := await self.queue.get()) is None:
             await self.aclose()
-            raise StopAsyncIteration
+            raise BrokenOff if self.was_cut else StopAsyncIteration
         return frame
 
     async def read(self, route: str, source: Any, rename: Rename) -> None:
@@ -59,6 +61,9 @@ class JoinedStream:
                         self.unheard.discard(route)
                         own = self.move(frame, own, route)
                     await self.queue.put(frame.encoded())
+        except Exception:
+            self.was_cut = True
+            raise
         finally:
             if not self.ended and route in self.sources:
                 await self.queue.put(None)

@@ -1,5 +1,6 @@
 """A watch stream, read frame by frame."""
 
+import contextlib
 import json
 import socket
 import time
@@ -17,6 +18,7 @@ class Stream:
         self.rest = b""
         self.text = b""  # without the framing of chunks
         self.id = ""
+        self.is_complete = False  # the last chunk came
         head = self.line_end(b"\r\n\r\n")
         self.status = int(head.split()[1])
 
@@ -32,6 +34,7 @@ class Stream:
     def more(self) -> None:
         size = int(self.line_end(b"\r\n"), 16)
         if not size:
+            self.is_complete = True
             raise EOFError
         while len(self.rest) < size + 2:
             part = self.opened.recv(65536)
@@ -64,6 +67,13 @@ class Stream:
             told = self.event("record")
             found.setdefault(told["topic"], []).extend(each["data"] for each in told["records"])
         return found
+
+    def ends_cleanly(self) -> bool:
+        """Reads the rest of the stream. Returns whether it has a last chunk. Without one, the connection was cut."""
+        with contextlib.suppress(EOFError):
+            while True:
+                self.more()
+        return self.is_complete
 
     def close(self) -> None:
         self.opened.close()

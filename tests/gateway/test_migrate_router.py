@@ -575,6 +575,7 @@ def test_groups_schedules_and_leases_move(
             elsewhere = client.call("PUT", f"/v0/topics/{name}-other", {"type": "queue", "dead_letter": letters})
             assert (elsewhere.status, elsewhere.code) == (400, "invalid_request")
     assert working.event("error")["code"] == "shutting_down"
+    assert not working.ends_cleanly()
     group = dest.get(f"/v0/topics/{name}/groups/g").json
     assert {each["seq"] for each in group["shares"]} == {20}
     assert dest.get(f"/v0/topics/{jobs}/schedules/s").json["next_ts"] == 2**42

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from websockets.exceptions import ConnectionClosedError
 
-from tests.gateway.running import Running, by_topic, static
+from tests.gateway.running import Running, by_topic, static, union
 from tests.gateway.streams import Stream
 from tests.gateway.test_failover_router import decide, failover
 from tests.gateway.test_filters import CLAIMS, issued, publish, token
@@ -76,6 +76,57 @@ def test_a_stream_of_a_replaced_virtual_cluster_ends_and_resumes(
     reload(gateway, slower(configuration))
     assert stream.event("error")["code"] == "shutting_down"
     assert streams(gateway, path, f"last-event-id: {stream.id}" if kind == "watch" else "x: y").status == 200
+
+
+def each_kind(gateway: Running, streams: Streams, name: str) -> list[Stream]:
+    """A stream of each kind, after its first event: a watch, events, a worker's and a member's."""
+    client, queue = gateway.client(), f"{name}-queue"
+    client.append(name, 1)
+    client.call("PUT", f"/v0/topics/{queue}", {"type": "queue"})
+    client.append(queue, 1)
+    paths = {
+        watch(gateway, name): "record",
+        f"/v0/topics/{name}/events": "stream-open",
+        f"/v0/topics/{queue}/work?node=w": "job",
+        f"/v0/topics/{name}/groups/g/stream": "joined",
+    }
+    found = []
+    for path, first in paths.items():
+        found.append(streams(gateway, path))
+        found[-1].event(first)
+    return found
+
+
+def test_a_gateway_that_stops_cuts_its_streams(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
+) -> None:
+    """Some clients never connect again after a clean end."""
+    gateway = gateways(static(two_servers[0].port))
+    found = each_kind(gateway, streams, name)
+    assert gateway.stop() == 0
+    for stream in found:
+        assert stream.event("error")["code"] == "shutting_down"
+        assert not stream.ends_cleanly()
+
+
+def test_the_cut_of_a_server_that_stops_passes(
+    two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
+) -> None:
+    with start() as server:
+        found = each_kind(gateways(static(server.port)), streams, name)
+        joining = gateways(union(server.port, two_servers[0].port))
+        topics = [f"{region}.{name}-joined" for region in ("eu", "us")]
+        client = joining.client()
+        for topic in topics:
+            client.append(topic, 1)
+        begun = client.post("/v0/watch", {"topics": {topic: {} for topic in topics}})
+        joined = streams(joining, begun.json["stream_url"])
+        joined.records(2)
+        found.append(joined)
+        server.stop()
+        for stream in found:
+            assert stream.event("error")["code"] == "shutting_down"
+            assert not stream.ends_cleanly()
 
 
 def test_a_stream_follows_a_topic_that_moves_after_a_reload(
@@ -184,6 +235,7 @@ def test_a_stream_ends_when_the_issuer_no_longer_has_the_key_of_its_token(
         assert stream.records(1) == {name: [1]}
     publish(tmp_path / "keys", new=new)
     assert found["old"].event("error")["code"] == "unauthorized"
+    assert found["old"].ends_cleanly()
     gateway.client().post(f"/v0/topics/{name}", {"records": [{"data": 2}]}, authorization=bearer["new"])
     assert found["new"].records(1) == {name: [2]}
 

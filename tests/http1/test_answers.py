@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
-from http1 import Limits, Request, Response, Server, Upgrade
+from http1 import BrokenOff, Limits, Request, Response, Server, Upgrade
 from tests.deadlines import DEADLINE
 from tests.http1.served import TEXT, Served, at_once, parts, rest, some, statuses
 from tests.instances import until
@@ -86,6 +87,15 @@ def test_an_answer_is_streamed_in_chunks_behind_those_before_it(serve) -> None:
     assert got.startswith(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst")
     assert got.count(b"transfer-encoding: chunked") == 2
     assert got.count(b"\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n") == 2
+
+
+def test_an_answer_that_is_broken_off_has_its_parts_and_no_last_chunk(serve) -> None:
+    async def broken_off() -> AsyncIterator[bytes]:
+        yield b"ab"
+        raise BrokenOff
+
+    served = serve(lambda request: Response(200, TEXT, broken_off()))
+    assert served.exchange(get("/") + get("/")).partition(b"\r\n\r\n")[2] == b"2\r\nab\r\n"
 
 
 def test_a_stream_of_known_length_is_sent_as_it_is_and_a_wrong_one_is_cut(serve) -> None:

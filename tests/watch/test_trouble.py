@@ -355,13 +355,13 @@ def test_shutdown_is_told(instances) -> None:
     for stream in streams:
         error = stream.rest()[-1]
         assert (error.name, error.data["code"]) == ("error", "shutting_down")
-        assert not stream.broken
+        assert stream.broken
         ids.append(error.id)
         stream.close()
     for stream in plain:
         error = stream.rest()[-1]
         assert (error.name, error.data["code"], error.id) == ("error", "shutting_down", None)
-        assert not stream.broken
+        assert stream.broken
         stream.close()
     waiting.join(DEADLINE)
     assert poll == [200]

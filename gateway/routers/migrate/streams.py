@@ -22,6 +22,7 @@ from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id, raw, with_header
 from gateway.routers import copies
 from gateway.routers.migrate.moves import Move
+from http1 import BrokenOff
 
 SAME = Renaming(str, str)
 LONGEST_WID = 16_000  # characters, because the id is in a path
@@ -125,6 +126,7 @@ class Jobs(MovingEvents):
 
 async def ended() -> AsyncIterator[bytes]:
     yield MOVED
+    raise BrokenOff  # so that the worker connects again
 
 
 # -- Watches -----------------------------------------------------------------------------------------------------------
@@ -266,6 +268,7 @@ class Moving(JoinedStream):
                 await self.go_on(name)
             self.tasks[name] = asyncio.get_running_loop().create_task(self.read(name, *self.sources[name]))
         except TopicsError:
+            self.was_cut = True
             await self.queue.put(None)  # the client reconnects with its last id
 
     async def go_on(self, name: str) -> None:

@@ -34,6 +34,7 @@ MOST_BYTES = 8 * 1024 * 1024  # of records in memory, and of a call with several
 GRACE_SECONDS = 2.0  # time for running calls when the webhook is let go
 AWAY_SECONDS = 1.0  # pause after PostgreSQL did not answer
 GONE = 410  # the endpoint wants no more calls
+MOST_COUNTED = 2**31 - 1  # attempts and failures in a row: their columns are integer, and a pause can be 0
 NEVER = float("inf")
 
 
@@ -320,7 +321,7 @@ class WebhookServing:
     def finished(self, id: str, records: list[OutgoingRecord], outcome: Outcome) -> None:
         """Notes the outcome of a call."""
         for record in records:
-            record.attempts += 1
+            record.attempts = min(record.attempts + 1, MOST_COUNTED)
         attempt = max(record.attempts for record in records)
         if outcome.error is None:
             self.failures, self.rest_until, self.error = 0, 0.0, None
@@ -331,7 +332,7 @@ class WebhookServing:
             return
         self.error = outcome.error
         if not (self.is_failing and self.loop.time() < self.rest_until):  # calls that fail together count as one
-            self.failures += 1
+            self.failures = min(self.failures + 1, MOST_COUNTED)
         now = now_ms()
         asked_ms = retry_after_ms(outcome.retry_after, now)
         rest_ms = max(self.settings.retry.rest_ms(self.failures), asked_ms)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from django.db import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,9 +22,10 @@ from push.delivery.caller import Caller, CallTarget, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import leases, webhooks
 from push.webhooks.config import PutWebhook
-from push.webhooks.serving import WebhookServing
+from push.webhooks.serving import MOST_COUNTED, WebhookServing
 from store.loop import Loop, here
 from store.script import Statement, run
+from tests.deadlines import DEADLINE
 from tests.examples import examples
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
@@ -117,6 +119,30 @@ def test_serving(
     for tags in lines.values():
         first = list(dict.fromkeys(n for n in endpoint.good if records[n][0] in tags))
         assert first == sorted(first), "records of a line arrive in their order"
+
+
+def test_the_attempts_and_the_failures_stop_at_their_end() -> None:
+    """One more would be no integer of PostgreSQL, and nothing of the webhook could be settled."""
+    name = f"model-{next(_numbers)}"
+    wanted = Append(records=[NewRecord(data=msgspec.Raw(b"0"))])
+    run(append(name, wanted, check_rows(wanted), now_ms()))
+    retry = {"schedule_ms": [0], "max_age_ms": 86_400_000}
+    config = {"url": "https://example.com/", "topics": [name], "retry": retry}
+    hook = run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms())).webhook
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE push_webhook SET failures = %s WHERE id = %s", [MOST_COUNTED, hook.id])
+        columns = "webhook_id, topic_id, seq, topic, attempts, first_ts, next_ts"
+        values = "%s, id, 1, name, %s, %s, 0"
+        cursor.execute(
+            f"INSERT INTO push_webhookwaiting ({columns}) SELECT {values} FROM topics_topic WHERE name = %s",
+            [hook.id, MOST_COUNTED, now_ms(), name],
+        )
+    endpoint = Endpoint([2], [])
+    asyncio.run(asyncio.wait_for(serve_until_done(name, endpoint), DEADLINE))
+    assert endpoint.calls == [[0]] * 3
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT attempt FROM push_webhooklog WHERE webhook_id = %s", [hook.id])
+        assert cursor.fetchall() == [(MOST_COUNTED,)]
 
 
 async def serve_until_done(name: str, endpoint: Endpoint) -> None:

@@ -1,4 +1,4 @@
-"""What an idle bus writes, and what stays of a subscriber that left."""
+"""What an idle bus writes, what stays of a subscriber that left, and counts at their end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from django.db import connection
 from push.bus.clients import add_client
 from push.bus.publish import Event, publish
 from push.bus.subscriptions import Wanted, subscribe, unsubscribe
+from push.delivery.batches import take
 from push.models import Counter, Subscriber
 from push.reports import counters, reporters
 from push.upkeep import DAY_MS, LEFT_DAYS, forget_left
+from routers.advance import advance
 from store.script import run
 from topics.models import Topic
 
@@ -92,3 +94,14 @@ def test_a_subscriber_that_left_is_forgotten_with_its_counters() -> None:
     left = set(Counter.objects.values_list("tags", flat=True))
     assert f"queue:{other}" in left
     assert not [tags for tags in left if tags.endswith((f"queue:{gone}", f"gone.{gone}"))]
+
+
+def test_the_attempts_of_a_batch_stop_at_their_end() -> None:
+    """One more would be no integer of PostgreSQL, and the subscriber would get nothing."""
+    most = 2**31 - 1
+    subscriber = subscribed("tried", "tries")
+    published("tries", subscriber)
+    advance(Topic.objects.get(name="bus:tries").id, NOW)
+    assert run(take(subscriber)).attempt == 1
+    Subscriber.objects.filter(client_id=subscriber).update(batch_attempts=most, leased_until_ts=0)
+    assert run(take(subscriber)).attempt == most

@@ -81,6 +81,29 @@ def test_a_worker_that_wakes_up_late_cannot_ack_the_job_of_another(api: ApiClien
     assert call(api, queue, "ack", node="w", seqs=[1], lease_ids=[again[0]["lease_id"]])["acked"] == 1
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_number_of_deliveries_stops_at_its_end(api: ApiClient, server: Instance, queue: str, durable: bool) -> None:
+    """One more would be no integer of PostgreSQL, and each claim of the queue would fail."""
+    most = 2**31 - 1
+    api.put(f"/v0/topics/{queue}", {"leases_durable": durable})
+    api.append(queue, 1, 2)
+    claim(api, queue, max=1)
+    with server.connect() as database:
+        database.execute(
+            "UPDATE queues_lease SET deliveries = %s WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+            (most - 1, queue),
+        )
+    for _ in range(2):
+        call(api, queue, "nack", node="w", seqs=[1])
+        assert [job["deliveries"] for job in claim(api, queue, max=1)] == [most]
+    call(api, queue, "nack", node="w", seqs=[1])
+    assert [(job["$seq"], job["deliveries"]) for job in claim(api, queue)] == [(1, most), (2, 1)]
+    api.put(f"/v0/topics/{queue}", {"max_deliveries": most, "dead_letter": f"{queue}-dead"})
+    call(api, queue, "nack", node="w", seqs=[1])
+    assert claim(api, queue, max=1) == []
+    assert counts(api, queue)[2] == 1
+
+
 def test_a_job_that_is_given_back_comes_before_new_ones(api: ApiClient, queue: str) -> None:
     api.append(queue, 1, 2, 3)
     assert [job["$seq"] for job in claim(api, queue, max=2)] == [1, 2]

@@ -123,7 +123,7 @@ BEGIN
     verdict := 'send';
     PERFORM set_config('synchronous_commit', 'off', true);  -- push_settle.sql has the reason
     batch_id := CASE WHEN fresh THEN gen_random_uuid()::text ELSE sub.batch_id END;
-    attempt := CASE WHEN fresh THEN 1 ELSE sub.batch_attempts + 1 END;
+    attempt := CASE WHEN fresh THEN 1 ELSE least(sub.batch_attempts, 2147483646) + 1 END;  -- stops at the end of integer
     lease := sub.lease + 1;
     age_ms := greatest(now_ms - oldest, 0);
     callback := sub.callback;

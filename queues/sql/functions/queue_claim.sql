@@ -77,8 +77,8 @@ BEGIN
             SELECT p_topic_id, jobs.seq, p_durable, p_nodes[dealt.n], gen_random_uuid(), now + p_lease_ms[dealt.n], 1, now
               FROM jobs JOIN dealt USING (place)
             ON CONFLICT (topic_id, seq, durable) DO UPDATE
-               SET node = excluded.node, id = excluded.id, deadline = excluded.deadline, deliveries = lease.deliveries + 1,
-                   claimed_ts = excluded.claimed_ts
+               SET node = excluded.node, id = excluded.id, deadline = excluded.deadline, claimed_ts = excluded.claimed_ts,
+                   deliveries = least(lease.deliveries, 2147483646) + 1  -- stops at the end of integer
             RETURNING seq, id, deadline, deliveries)
         SELECT dealt.n, jobs.seq,
                job_json(jobs.seq, leased.id, leased.deadline, jobs.ts, jobs.tag, leased.deliveries, jobs.meta, jobs.data),

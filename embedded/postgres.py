@@ -33,7 +33,11 @@ CREATE DATABASE {DATABASE} OWNER {USER}
 PASSWORD = f"ALTER ROLE {USER} PASSWORD '{{password}}'\n"
 LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
 LEAST_MARGIN = 96 * 2**20
-LEFTOVER_SECONDS = 30  # that the PostgreSQL of a killed guard has for a fast shutdown, before SIGQUIT
+# The seconds until which the PostgreSQL of a killed guard gets each signal: a fast shutdown first. A SIGKILL loses no data,
+# because the next start recovers, and begins only when no process is left.
+ENDING = {signal.SIGINT: 30, signal.SIGQUIT: 45, signal.SIGKILL: 60}
+# The same for processes without a postmaster. They end themselves, so only those that hang get the last signal.
+ENDING_ORPHANS = {signal.SIGTERM: 3, signal.SIGQUIT: 6, signal.SIGKILL: 60}
 # With these capabilities an unprivileged PostgreSQL passes through parent folders that only root may enter (/root), best first.
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
@@ -179,19 +183,28 @@ class Postgres:
     def _clear_leftovers(self) -> None:
         """Removes the leftovers of a predecessor that was killed with kill -9: its running processes, then postmaster.pid."""
         began = time.monotonic()
-        while left := processes_in(self.cluster):
+        while left := postgres_in(self.cluster):
             waited = time.monotonic() - began
-            if waited > LEFTOVER_SECONDS + 15:
+            postmaster = self._postmaster()
+            ways = (ENDING if postmaster in left else ENDING_ORPHANS).items()
+            number = next((number for number, until in ways if waited < until), None)
+            if number is None:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop that process.")
-            number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
-            # The process exited meanwhile, or the file was changed.
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
+            # A postmaster ends its processes itself, but not after a SIGKILL.
+            for pid in left if number == signal.SIGKILL or postmaster not in left else [postmaster]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
             time.sleep(0.2)
-        # No process has this folder as its working directory, and every PostgreSQL process would. So these files are stale. The
+        # No PostgreSQL has this folder as its working directory, and each of its processes would. So these files are stale. The
         # pid in postmaster.pid can belong to any other process, or to a zombie, and would prevent the start.
         for stale in (self.cluster / "postmaster.pid", *self.sockets.iterdir()):
             stale.unlink(missing_ok=True)
+
+    def _postmaster(self) -> int:
+        """Returns the number in postmaster.pid, or 0. The number can belong to any other process by now."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int((self.cluster / "postmaster.pid").read_text().split()[0])
+        return 0
 
     def _argv(self) -> list[str]:
         argv = [*self.as_user(), str(self.binaries / "postgres"), "-D", str(self.cluster)]
@@ -263,6 +276,16 @@ class Postgres:
     def _own(self, path: Path) -> None:
         if os.geteuid() == 0:
             os.chown(path, self.user().pw_uid, self.user().pw_gid)
+
+
+def postgres_in(folder: Path) -> list[int]:
+    """Returns the processes of PostgreSQL whose data is in `folder`. A shell in the folder is none of them."""
+    found = []
+    for pid in processes_in(folder):
+        with contextlib.suppress(OSError):  # the process has exited
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "postgres":
+                found.append(pid)
+    return found
 
 
 def settings() -> dict[str, object]:

@@ -217,6 +217,39 @@ def test_a_stale_pid_file_with_a_living_number_is_no_obstacle(data: Path) -> Non
         assert value(servers, "SELECT 1") == 1
 
 
+def test_a_process_that_has_the_number_of_the_pid_file_gets_no_signal(data: Path) -> None:
+    """It is in this folder, too, as an operator's shell can be, and a PostgreSQL is left of the run that was killed."""
+    kill_postmaster(data)
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with child_process(argv, stdin=subprocess.PIPE, cwd=data / "postgresql") as other:
+        (data / "postgresql" / "postmaster.pid").write_text(f"{other.pid}\n")
+        with embedded.use(data) as servers:
+            assert value(servers, "SELECT n FROM kept") == 7
+        assert other.poll() is None
+
+
+def test_an_orphaned_backend_that_hangs_is_ended(data: Path) -> None:
+    orphan = kill_postmaster(data)
+    assert orphan in processes_in(data / "postgresql")
+    with embedded.use(data) as servers:
+        assert value(servers, "SELECT n FROM kept") == 7
+        assert orphan not in processes_in(data / "postgresql")
+
+
+def kill_postmaster(data: Path) -> int:
+    """Kills the guard, its servers and PostgreSQL with SIGKILL, except one backend that hangs. Returns the backend."""
+    with embedded.use(data) as servers, psycopg.connect(servers.database_url) as connection:
+        backend = connection.info.backend_pid
+        os.kill(backend, signal.SIGSTOP)
+        for pid in guards(data) + processes_in(data / "postgresql") + processes_in(data / "redis"):
+            if pid != backend:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        until(lambda: processes_in(data / "postgresql") == [backend], "all others to end")
+        connection.close()
+    return backend
+
+
 def test_taken_ports_are_replaced(data: Path) -> None:
     with embedded.use(data) as first:
         port = int((data / "postgresql-port").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from base.clock import now_ms
-from console import jobs
+from console import jobs, logins
 from console.health import signals
 from console.health.processes import living
 from console.history import samples
@@ -28,3 +28,4 @@ def thin() -> None:
     jobs.drop_old()
     signals.drop_old(now_ms())
     keys.drop_dead(now_ms())
+    logins.drop_old(now_ms())

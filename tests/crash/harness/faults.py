@@ -212,6 +212,19 @@ def fill_redis(scene: Scene) -> Undo:
     return lambda: limit("0")
 
 
+def demote_redis(scene: Scene) -> Undo:
+    """It becomes a replica, as after a failover, and then the master again. It keeps its connections, and takes no writes."""
+
+    def follow(*master: str) -> bool:
+        with contextlib.suppress(redis.RedisError):
+            if (client := redis_client(scene)) is not None:
+                return bool(client.replicaof(*master))
+        return False
+
+    follow("127.0.0.1", "1")  # nobody listens there
+    return lambda: follow("NO", "ONE")
+
+
 def hold_head(scene: Scene) -> Undo:
     """Somebody locks the head of a topic that writers append to under keys, and keeps the lock."""
     topic = scene.pick.choice(["keyed.disk", "keyed.fsync", "disk"])
@@ -339,6 +352,7 @@ FAULTS = [
     Fault("hold the head of a topic", "head", hold_head, hold=(1.5, 2.5), weight=2),
     Fault("flush Redis", "flushed redis", flush_redis),
     Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),
+    Fault("make Redis a replica", "replica", demote_redis, hold=(1, 3)),
     Fault("take all connections of PostgreSQL", "connections", take_connections, hold=(1.5, 2.5)),
     Fault("step the clock an hour ahead", "clock", step_clock(HOUR), hold=(0.5, 2.5), needs="clock"),
     Fault("step the clock an hour back", "clock", step_clock(-HOUR), hold=(0.5, 2.5), needs="clock"),

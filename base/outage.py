@@ -16,7 +16,7 @@ QUIET_SECONDS = 5.0  # without a failure, before an outage is over: a full Redis
 
 class Outage:
     def __init__(self, name: str, waiting: str) -> None:
-        """`waiting`: what waits until the end."""
+        """`waiting`: a sentence about the work that stands still until the end."""
         self.name, self.waiting = name, waiting
         self.began: float | None = None
         self.failed = self.told = 0.0

@@ -30,7 +30,7 @@ def takes_no_writes(error: ResponseError) -> bool:
 
 
 class Leaving:
-    """Of a connection in a thread."""
+    """The part of a connection for threads that leaves such a server."""
 
     def read_response(self, *args: Any, **options: Any) -> Any:
         try:
@@ -45,7 +45,7 @@ class Leaving:
 
 
 class LeavingAsync:
-    """Of a connection in an event loop."""
+    """The same for an event loop."""
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
         try:
@@ -76,7 +76,7 @@ class AsyncTlsConnection(LeavingAsync, redis.asyncio.SSLConnection):
 
 
 class OneLine(logging.Filter):
-    """Of a handler: leaves out the traceback of a lost connection. The line has the cause, and Celery writes one for each ack."""
+    """A filter of a handler: leaves out the traceback of a lost connection. The line has the cause, and Celery writes many."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], ConnectionError):

@@ -93,14 +93,14 @@ def append_due(now: int) -> Script[int]:
 
 
 def set_back(now: int) -> Script[int]:
-    """Sets schedules back whose stored time is later than their next one, because a clock was ahead. Returns their number."""
+    """Plans schedules again if a clock that was ahead has stored a time later than their next one. Returns their number."""
     late = []
     for id, cron, timezone, not_before, due_ts in (yield Statement(LATER, (now,))):
         following_ts = following(cron, timezone, max(now, int(not_before or 0) - 1))
         if following_ts is not None and following_ts < int(due_ts):
             late.append((id, due_ts, following_ts))
     if late:
-        log.warning("A clock was ahead: set back %d schedules, whose next job would have come too late", len(late))
+        log.warning("A clock was ahead: set back %d schedules. Their next jobs would have come too late", len(late))
         yield Statement(SET_BACK, tuple(map(list, zip(*late, strict=True))))
     return len(late)
 

@@ -14,7 +14,7 @@ SET_BACK_SECONDS = 3600.0  # between two looks for times that are too late
 
 
 class SetBacks:
-    """When to look for times that a clock which was ahead has stored: at first, each hour, and after a step back of the clock."""
+    """When to look for times that are too late: at the first call, each hour, and after a step back of the clock."""
 
     def __init__(self) -> None:
         self.looked, self.seen = -SET_BACK_SECONDS, 0

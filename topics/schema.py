@@ -42,7 +42,8 @@ SELECT nspname, nspname = current_schema(), quote_ident(current_user)
    AND (nspname <> current_schema() OR NOT EXISTS (
         SELECT FROM pg_class o WHERE o.relnamespace = c.relnamespace AND relname IN ('store_object', 'topics_topichead')))
 """
-# What the owner of the database has to run before the first start. The functions for applications need the schema `topics`.
+# The statements that the owner of the database has to run before the first start. The functions for applications need the
+# schema `topics`.
 LACKING = """
 SELECT quote_ident(current_user), quote_ident(current_database()), concat_ws('; ',
        CASE WHEN NOT has_schema_privilege(current_schema(), 'CREATE')

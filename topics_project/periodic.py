@@ -51,7 +51,7 @@ def is_outage(error: Exception) -> bool:
 class RepeatedTask(celery.Task):
     """A task with PostgreSQL's time. An outage of PostgreSQL or Redis ends it: the next message, or the sweep, finds its work.
 
-    Of the tasks of beat, skips a message whose task runs or has just run. Without Redis, runs each.
+    A message of beat is skipped while its task runs or has just run. Without Redis, each message runs.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -132,9 +132,7 @@ def test_a_record_is_emitted_in_the_transaction_of_its_row(server: Instance, pag
         for text in (code.replace("COMMIT", "ROLLBACK").replace("paid", "undone"), code):
             for statement in text.split(";")[:-1]:
                 connection.execute(statement)
-        until(
-            lambda: connection.execute("SELECT 1 FROM topics_topic WHERE name = %s", [topic]).fetchone(), "the record"
-        )
+        until(lambda: connection.execute("SELECT 1 FROM topic_log WHERE topic = %s", [topic]).fetchone(), "the record")
         assert connection.execute("TABLE emit_orders").fetchall() == [(7, "paid")]
         connection.execute("DROP TABLE emit_orders")
     body = {"limit": 10, "include_tags": True}

@@ -31,7 +31,7 @@ from embedded.programs import LEAST_POSTGRES, LEAST_REDIS
 from queues.figures import WaitingQueues
 from shell.remote import Remote
 from shell.server import ask, path
-from store import objects
+from store import objects, server_clock
 from store.database import prepared
 from store.script import run
 from store.session import RELIED_ON
@@ -221,7 +221,7 @@ def of_clock(whose: str, ask: Callable[[], int]) -> Iterator[Finding]:
 
 
 def postgresql_ms(database: psycopg.Connection[Any]) -> int:
-    row = database.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()
+    row = database.execute(server_clock.NOW).fetchone()
     assert row is not None
     return int(row[0])
 

@@ -46,6 +46,9 @@ class Effect(enum.Flag):
 
 
 LONGEST_WAIT_MS = 30_000  # of a long poll
+# Bytes of `data` and `meta` in one event of a stream: the default, and the most. With the fields around its records, an event of
+# the default size has less than 64 KiB, because widely used clients refuse longer lines (docs/watch.md).
+EVENT_BYTES, MOST_EVENT_BYTES = 36 * 1024, 256 * 1024
 
 
 class MethodPath(NamedTuple):

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from contract.operations import EVENT_BYTES
 from groups.joining import Joined
 from groups.partition import partition_of
 from groups.sessions import Looked, SettledShare
@@ -44,7 +45,9 @@ class Membership(ABC):
         self.topic_id, self.topic = joined.topic_id, joined.topic
         self.partition = partition_of(joined.partition_by, joined.partitions)
         limit = min(max(joined.max_in_flight, LEAST), MOST)
-        self.view = ReadView(limit, MAX_BATCH_BYTES, None, None, True, True, True, False, key.prefixes)
+        self.view = ReadView(
+            limit, min(EVENT_BYTES, MAX_BATCH_BYTES), None, None, True, True, True, False, key.prefixes
+        )
         self.since = time.monotonic()
         self.shares: dict[int, SessionShare] = {}
         self.lease_until = 0.0

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
+from contract.operations import EVENT_BYTES, MOST_EVENT_BYTES
 from store.script import Script, Statement
 from topics.read.diff import MAX_BYTES, MAX_LIMIT, Match, Seq, check_match, check_nodes
 from watch.reading import ReadView
@@ -29,7 +30,7 @@ from wire.schema import Clamped
 
 Consistency = Annotated[Literal["eventual", "strong"], Meta(title="Consistency")]
 MOST_TOPICS = 256
-MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its client takes the batch
+MAX_BATCH_BYTES = min(MOST_EVENT_BYTES, MAX_BYTES)  # a stream holds a whole batch while its client takes the batch
 REFRESH_MS = 30_000  # a session with a stream updates its seen_ts at least this often
 FIRST_TTL_MS = min(30_000, settings.TOPICS_WATCH_SESSION_TTL_MS)  # lifetime of a session without a first stream
 
@@ -113,8 +114,8 @@ class Selection(Request, kw_only=True):
     """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
     """Records per read. A value above 1000 counts as 1000."""
-    max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
-    """Bytes per read. A value above 262144 counts as 262144."""
+    max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = EVENT_BYTES
+    """Bytes of `data` and `meta` in one event. A larger record comes alone. A value above 262144 counts as 262144."""
     include_meta: bool = True
     """Whether records show their `meta`."""
     include_tags: bool = False

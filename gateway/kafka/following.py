@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from gateway.kafka.messages import Shown
 from gateway.kafka.pages import tombstone
@@ -13,7 +14,18 @@ from gateway.kafka.tails import TailRing
 from gateway.kafka.topics import KafkaTopic
 from gateway.kafka.version import ClusterVersion
 
-MAX_BYTES = 256 * 1024  # of a part
+
+class EventSize(NamedTuple):
+    """The most records of a part, and the bytes of their data and meta. A larger record comes alone."""
+
+    records: int
+    bytes: int
+
+    def first(self, records: list[Shown]) -> list[Shown]:
+        """Returns those that fit, from the first on."""
+        sizes = accumulate(len(record.data) + len(record.meta or b"") for record in records[: self.records])
+        fitting = sum(1 for size in sizes if size <= self.bytes)
+        return records[: max(1, fitting)]
 
 
 @dataclass
@@ -36,10 +48,10 @@ class TopicFollower:
     """A reader at `seq` of the topic with `id`. None as id: of the topic that there is now."""
 
     def __init__(
-        self, kafka: ClusterVersion, name: str, seq: int, id: str | None, match: TagMatch, limit: int = 256
+        self, kafka: ClusterVersion, name: str, seq: int, id: str | None, match: TagMatch, size: EventSize
     ) -> None:
         self.kafka, self.name, self.seq, self.id = kafka, name, seq, id
-        self.match, self.limit = match, limit
+        self.match, self.size = match, size
         self.news = asyncio.Event()
         self.ring: TailRing | None = None
         self.is_gone = False  # the topic was deleted, and the client knows
@@ -66,7 +78,7 @@ class TopicFollower:
         """Returns what the topic holds after the position. At its end, the reader begins to follow its tail."""
         is_other = self.id is not None and self.id != topic.id
         was = 0 if is_other else self.seq
-        page = await self.kafka.pages.after(topic, was, self.limit, self.match, most_bytes=MAX_BYTES)
+        page = await self.kafka.pages.after(topic, was, self.size.records, self.match, most_bytes=self.size.bytes)
         lost = page.tombstone
         if is_other:
             lost = {**(tombstone(topic, page.extent, 2**63) or {}), "missed_estimate": 0}
@@ -85,8 +97,9 @@ class TopicFollower:
     def of_ring(self, ring: TailRing) -> FollowedPart | None:
         if ring.end <= self.seq:
             return None
-        found = ring.after(self.seq)[: self.limit]
-        to_seq = found[-1].seq if len(found) == self.limit else ring.end
+        after = ring.after(self.seq)
+        found = self.size.first(after)
+        to_seq = ring.end if len(found) == len(after) else found[-1].seq
         records = [each for each in found if self.match.takes(each.tag, each.node)]
         part = FollowedPart(self.seq, to_seq, ring.end, records)
         self.seq = to_seq

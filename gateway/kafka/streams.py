@@ -17,9 +17,10 @@ from msgspec import Meta
 
 from base.errors import InvalidRequest, NotAcceptable, NotFound, NotReady, TopicsError
 from contract import sse
+from contract.operations import EVENT_BYTES, MOST_EVENT_BYTES
 from gateway.api import Request, Response
 from gateway.kafka.client import absent
-from gateway.kafka.following import FollowedPart, TopicFollower
+from gateway.kafka.following import EventSize, FollowedPart, TopicFollower
 from gateway.kafka.messages import Shown
 from gateway.kafka.pages import TopicPages
 from gateway.kafka.shapes import MAX_LIMIT, GivenFields, Match, Seq, TagMatch, match_of, query_as
@@ -57,7 +58,7 @@ class GivenWatch(GivenFields):
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
     node: str | list[str] | None = None
     limit: Annotated[int, Meta(ge=1)] = 256
-    max_batch_bytes: Annotated[int, Meta(ge=1)] = 262_144
+    max_batch_bytes: Annotated[int, Meta(ge=1)] = EVENT_BYTES
     include_meta: bool = True
     include_tags: bool = False
     include_data: bool = True
@@ -116,7 +117,7 @@ async def begin(pages: TopicPages, wanted: GivenWatch, *, lenient: bool) -> dict
             "topics: too many topics, or too long names, for one watch: create several", field="topics"
         )
     clamped = {"limit": MAX_LIMIT} if wanted.limit > MAX_LIMIT else {}
-    clamped |= {"max_batch_bytes": 262_144} if wanted.max_batch_bytes > 262_144 else {}
+    clamped |= {"max_batch_bytes": MOST_EVENT_BYTES} if wanted.max_batch_bytes > MOST_EVENT_BYTES else {}
     times = {"session_ttl_ms": SESSION_TTL_MS, "first_ttl_ms": SESSION_TTL_MS}
     body = {"wid": wid, "stream_url": f"/v0/watch/{wid}", **times, "topics": told}
     return {**body, "clamped": clamped} if clamped else body
@@ -154,8 +155,8 @@ class KafkaWatch:
         self.first = set(watch.topics)  # topics of which nothing was sent yet
         for name, start in watch.topics.items():
             match = TagMatch(start.match, watch.node)
-            limit = min(watch.limit, MAX_LIMIT)
-            follower = TopicFollower(kafka, name, position.get(name, 0), ids.get(name), match, limit)
+            size = EventSize(min(watch.limit, MAX_LIMIT), min(watch.max_batch_bytes, MOST_EVENT_BYTES))
+            follower = TopicFollower(kafka, name, position.get(name, 0), ids.get(name), match, size)
             follower.news, follower.is_gone = self.news, name not in position
             self.followers[name] = follower
 
@@ -293,7 +294,7 @@ async def events(kafka: ClusterVersion, request: Request, name: str) -> Response
             }
             return Response(200, STREAM, event("stream-error", b"error", **error))
         seq = int(number)
-    follower = TopicFollower(kafka, name, seq, topic.id, match, 100)
+    follower = TopicFollower(kafka, name, seq, topic.id, match, EventSize(100, MOST_EVENT_BYTES))
     return Response(200, STREAM, event_parts(follower))
 
 

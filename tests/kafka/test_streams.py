@@ -131,6 +131,28 @@ def test_a_watch_has_conditions_and_parts(
     assert list(lenient["topics"]) == [name]
 
 
+def test_an_event_keeps_to_its_bytes_and_a_larger_record_comes_alone(
+    gateway: Running, client: Client, streams: Callable[..., Stream], name: str
+) -> None:
+    texts = [letter * size for letter in "abc" for size in (1000, 1000, 3000)]
+    client.append(name, *texts)
+    stream = streams(gateway, begin(client, {name: {}}, max_batch_bytes=2500))
+
+    def shown(first: int) -> list[list[str]]:
+        events = [stream.event("record")]
+        while events[-1]["to_seq"] < first + len(texts):
+            events.append(stream.event("record"))
+        return [[record["data"] for record in event["records"]] for event in events]
+
+    for first in (0, len(texts)):
+        if first:  # from here on, the stream follows
+            stream.event("caught-up")
+            client.append(name, *texts)
+        found = shown(first)
+        assert [text for event in found for text in event] == texts
+        assert all(sum(map(len, event)) <= 2500 or len(event) == 1 for event in found)
+
+
 def test_the_events_of_a_topic_continue_after_the_last_id(
     gateway: Running, client: Client, streams: Callable[..., Stream], name: str
 ) -> None:

@@ -1,5 +1,6 @@
 """GET /v0/watch/:wid: the frames, their order, and what is left out of them."""
 
+import json
 import re
 import subprocess
 import time
@@ -71,6 +72,21 @@ def test_a_frame_stays_under_its_byte_budget_but_moves_on(api: Api, name: str) -
     with api.stream(api.watch({name: {}}, max_batch_bytes=1)) as stream:
         events = stream.until_event("caught-up")
     assert [event.seqs for event in events[:-1]] == [[seq] for seq in range(1, 21)]
+
+
+def test_a_library_that_takes_lines_of_64_kib_gets_no_longer_one(api: Api, name: str) -> None:
+    """The claim of docs/watch.md, with the longest node that it names."""
+    for size in (1, 134, 1000, 36_000):
+        api.append(name, *[{"node": "n" * 30, "meta": {"k": 1}, "data": "x" * size}] * 300)
+
+    def longest(**options: int) -> int:
+        with api.stream(api.watch({name: {}}, **options)) as stream:
+            events = stream.until_event("caught-up")
+        assert seqs(events) == list(range(1, 1201))
+        return max(len(json.dumps(event.data, separators=(",", ":"))) for event in events)
+
+    limit = 64 * 1024 - len("data: \n")
+    assert longest() < limit < longest(max_batch_bytes=256 * 1024)
 
 
 def test_many_topics_in_one_stream(api: Api) -> None:

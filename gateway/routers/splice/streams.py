@@ -16,6 +16,7 @@ import msgspec
 
 from base.clock import now_ms
 from contract import sse
+from contract.operations import EVENT_BYTES, MOST_EVENT_BYTES
 from gateway.api import Request, Response, RouterContext
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.frames import Frame, closed, frames
@@ -28,7 +29,6 @@ from gateway.routers.splice.topic import Spliced
 
 RETRY = b"retry: 2000\n"  # the first line of the first event, because some clients take it alone for an event
 LOOK_SECONDS = 1.0  # between checks for a deleted topic, and between reads of the head during the earlier segments
-LARGEST_BATCH = 256 * 1024  # bytes of one `record` event
 LATE = ("cap", "ttl", "mixed", "restart")  # reasons that a stream reports as from_seq_too_old at its start
 IN_DIFF = ("node", "limit", "include_meta", "include_tags")  # options that a watch shares with a diff
 Options = dict[str, Any]
@@ -146,7 +146,7 @@ class WatchStream(SplicedStream):
 
     def batches(self, records: list[Raws]) -> list[list[Raws]]:
         """Returns the records of each event: at least one, and as many as the limit of bytes allows."""
-        most = min(self.options.get("max_batch_bytes", LARGEST_BATCH), LARGEST_BATCH)
+        most = min(self.options.get("max_batch_bytes", EVENT_BYTES), MOST_EVENT_BYTES)
         found: list[list[Raws]] = []
         size = most + 1
         for record in records:

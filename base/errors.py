@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+HIDDEN = "*"  # placeholder for a name that a client may not see. It is not a valid name.
 
 
 class TopicsError(Exception):
-    """A request was refused. It changed nothing."""
+    """A request was refused. It changed nothing.
+
+    A message has names that the client sent. If it has others, they are in `detail`, and `text` renders the message from it:
+    whoever changes a name for a client renders the message again, so no other name can pass.
+    """
 
     status = 500
     code = "internal"
+    reason: ClassVar[str | None] = None  # in `detail`, if several errors have one code
+    text: ClassVar[str] = ""
+    names: ClassVar[tuple[str, ...]] = ()  # the fields of `text`, each with a name, or with a list of names
     retry_after: int | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -19,9 +28,25 @@ class TopicsError(Exception):
         self.message = message
         self.detail = detail
 
+    @classmethod
+    def of(cls, **names: str | list[str]) -> Self:
+        """Returns the error whose `text` has these names."""
+        return cls(cls.rendered(names), **({"reason": cls.reason} if cls.reason else {}), **names)
+
+    @classmethod
+    def rendered(cls, detail: Mapping[str, Any]) -> str:
+        found = {name: detail.get(name, HIDDEN) for name in cls.names}
+        lists = {name: " -> ".join(map(str, value)) for name, value in found.items() if isinstance(value, list)}
+        return cls.text.format(**found | lists)
+
     def told_to(self, shown: Callable[[str], str]) -> TopicsError:
         """Returns this refusal for a client that may not see every name. `shown` returns a name or its placeholder."""
-        return self
+        if not self.text:
+            return self
+        found = [(name, self.detail[name]) for name in self.names]
+        return self.of(
+            **{name: [*map(shown, value)] if isinstance(value, list) else shown(value) for name, value in found}
+        )
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -124,21 +149,14 @@ class RouterCycle(TopicsError):
     """The router would close the cycle `detail.cycle`. Send `allow_cycle` if you want the cycle."""
 
     status, code = 409, "router_cycle"
-    text = "this router would close the cycle {}: send allow_cycle: true if you want the cycle"
-
-    def __init__(self, cycle: list[str]) -> None:
-        super().__init__(self.text.format(" -> ".join(cycle)), cycle=cycle)
-        self.cycle = cycle
-
-    def told_to(self, shown: Callable[[str], str]) -> TopicsError:
-        return type(self)([shown(name) for name in self.cycle])
+    text, names = "this router would close the cycle {cycle}: send allow_cycle: true if you want the cycle", ("cycle",)
 
 
-class DeadLetterCycle(RouterCycle):
+class DeadLetterCycle(TopicsError):
     """Dead letters would come back to the queue by `detail.cycle`. Choose another `dead_letter`."""
 
     status, code = 409, "dead_letter_cycle"
-    text = "dead letters would go round in the cycle {}: choose another dead_letter"
+    text, names = "dead letters would go round in the cycle {cycle}: choose another dead_letter", ("cycle",)
 
 
 class Incompatible(TopicsError):
@@ -151,17 +169,18 @@ class Incompatible(TopicsError):
 class DestFanIn(Incompatible):
     """The dest already has another source, and not all of its routers allow several sources."""
 
-    def __init__(self, dest: str, source: str, router: str) -> None:
-        super().__init__(
-            f"{dest!r} already has the source {source!r} (router {router!r}): "
-            "to share the dest, send allow_fan_in: true for all its routers",
-            reason="router_dest_fan_in",
-            router=router,
-        )
-        self.names = (dest, source, router)
+    reason, names = "router_dest_fan_in", ("dest", "source", "router")
+    text = (
+        "{dest!r} already has the source {source!r} (router {router!r}): "
+        "to share the dest, send allow_fan_in: true for all its routers"
+    )
 
-    def told_to(self, shown: Callable[[str], str]) -> TopicsError:
-        return DestFanIn(*(shown(name) for name in self.names))
+
+class LeadsElsewhere(Incompatible):
+    """The router exists, with another source or dest."""
+
+    reason, names = "router_leads_elsewhere", ("router", "source", "dest")
+    text = "router {router!r} forwards from {source!r} to {dest!r}: to change this, delete the router first"
 
 
 class RouterOutsidePrefixes(TopicsError):
@@ -271,3 +290,12 @@ class ShuttingDown(TopicsError):
     """This process stops. `Retry-After` is 1 s."""
 
     status, code, retry_after = 503, "shutting_down", 1
+
+
+RENDERED = (RouterCycle, DeadLetterCycle, DestFanIn, LeadsElsewhere)
+
+
+def rendered(code: str, detail: Mapping[str, Any]) -> str | None:
+    """Returns the message of an error with these names in its `detail`, or None if its message has the client's names alone."""
+    found = (each for each in RENDERED if each.code == code and each.reason == detail.get("reason"))
+    return next((each.rendered(detail) for each in found), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from base.errors import InvalidRequest
+from base.errors import HIDDEN, InvalidRequest
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}", re.ASCII)
-HIDDEN = "*"  # placeholder for a name that a key may not see. It is not a valid name.
+QUOTED = 80  # characters of an invalid name that its refusal quotes
 ROUTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]{0,254}", re.ASCII)
 
 
@@ -16,7 +16,7 @@ def check_topic_name(name: str, what: str = "topic") -> str:
     """Returns the name. Raises InvalidRequest if it is not a valid name of a topic."""
     if not TOPIC_NAME.fullmatch(name):
         raise InvalidRequest(
-            f"invalid {what} {name[:80]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first"
+            f"invalid {what} {name[:QUOTED]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first"
         )
     return name
 
@@ -25,7 +25,7 @@ def check_router_name(name: str, what: str = "router") -> str:
     """Returns the name. Raises InvalidRequest if it is not a valid name of a router."""
     if not ROUTER_NAME.fullmatch(name):
         raise InvalidRequest(
-            f"invalid {what} {name[:80]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : > - with a letter or digit first"
+            f"invalid {what} {name[:QUOTED]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : > - with a letter or digit first"
         )
     return name
 
@@ -34,7 +34,7 @@ def check_no_nul(names: Iterable[str]) -> None:
     """Raises InvalidRequest if a name contains a NUL, which PostgreSQL's text cannot hold."""
     for name in names:
         if "\0" in name:
-            raise InvalidRequest(f"invalid name {name[:80]!r}: a name cannot contain a NUL character (%00)")
+            raise InvalidRequest(f"invalid name {name[:QUOTED]!r}: a name cannot contain a NUL character (%00)")
 
 
 def within(name: str, prefixes: tuple[str, ...]) -> bool:

@@ -27,6 +27,7 @@ from gateway.rewrite.names import (
     Renaming,
     decoded_id,
     encoded_id,
+    quotable,
     raw,
     renamed_id,
     renamed_response,
@@ -253,7 +254,8 @@ async def begin_watches(
         raise RoutesFailed(found.errors)
     for route, response in found.answers.items():
         if response.status >= 400:
-            return await renamed_response(Operation.WATCH, response, requests[route][1], None)
+            request, renaming = requests[route]
+            return await renamed_response(Operation.WATCH, response, renaming, await quotable(request, response))
     wids: dict[str, str] = {}
     topics: dict[str, msgspec.Raw] = {}
     body: Raws = {}

@@ -68,7 +68,7 @@ def check_no_cycle(source_id: int, dest_id: int) -> Script[None]:
     if way is None:
         return
     called = dict((yield Statement(NAMES, (way,))))
-    raise RouterCycle([called[source_id], *(called[id] for id in way)])
+    raise RouterCycle.of(cycle=[called[source_id], *(called[id] for id in way)])
 
 
 def on_cycles(edges: Iterable[Edge]) -> set[Edge]:

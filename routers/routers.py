@@ -13,6 +13,7 @@ from base.errors import (
     DestFanIn,
     Incompatible,
     InvalidRequest,
+    LeadsElsewhere,
     RouterOutsidePrefixes,
 )
 from base.names import check_router_name, check_topic_name
@@ -219,7 +220,7 @@ def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) ->
     if rows:
         ((source, router, allows),) = rows
         if not (allow_fan_in and allows):
-            raise DestFanIn(dest, source, router)
+            raise DestFanIn.of(dest=dest, source=source, router=router)
 
 
 def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
@@ -241,12 +242,7 @@ def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
 def change_router(router: StoredRouter, config: RouterConfig) -> Script[bool]:
     """Saves the fields that differ. Returns whether any did. The caller holds the graph's lock."""
     if (config.source, config.dest) != (router.source, router.dest):
-        raise Incompatible(
-            f"router {router.name!r} forwards from {router.source!r} to {router.dest!r}: to change this, delete the router first",
-            reason="router_leads_elsewhere",
-            source=router.source,
-            dest=router.dest,
-        )
+        raise LeadsElsewhere.of(router=router.name, source=router.source, dest=router.dest)
     stale: list[graph.Member] = []
     if config.allow_cycle not in (UNSET, router.allow_cycle):
         stale = yield from graph.stale(allows={router.id: bool(config.allow_cycle)})

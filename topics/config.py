@@ -13,8 +13,8 @@ import msgspec
 from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
-from base.errors import DeadLetterCycle, Incompatible, InvalidRequest
-from base.names import HIDDEN, check_topic_name
+from base.errors import HIDDEN, DeadLetterCycle, Incompatible, InvalidRequest
+from base.names import check_topic_name
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, atomically
 from topics import audit, limits
 from topics.audit import as_json
@@ -367,7 +367,7 @@ def check_dead_letters(name: str, fields: dict[str, Any]) -> Script[None]:
         yield Statement(LOCK_DEAD_LETTERS)
         way = [hop for (hop,) in (yield Statement(DEAD_LETTERS, {"name": name, "dead_letter": fields["dead_letter"]}))]
         if name in way:
-            raise DeadLetterCycle([name, *way[: way.index(name) + 1]])
+            raise DeadLetterCycle.of(cycle=[name, *way[: way.index(name) + 1]])
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:

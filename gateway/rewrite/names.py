@@ -8,15 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from base.bounds import LETTER_FROM, MIRROR_STAMP
-from base.errors import InvalidRequest, UnsupportedMediaType
-from base.names import check_router_name
+from base.errors import HIDDEN, InvalidRequest, TopicsError, UnsupportedMediaType, rendered
+from base.names import QUOTED, check_router_name
 from contract.operations import Resource, about
 from gateway.api import Operation, Request, Response
 from gateway.rewrite.edits import decoded
@@ -26,6 +26,7 @@ from gateway.rewrite.identifiers import parameter, with_parameter
 from http1.messages import find
 
 NAMES = ("topic", "source", "dest", "router", "dead_letter", "queue")  # fields with one name
+NAMES_OF_ERRORS = (*NAMES, "name")
 INSIDE = (
     "topics",
     "routers",
@@ -48,7 +49,6 @@ UNKNOWN = {
         about(Resource.WEBHOOKS), "a webhook reads topics by patterns at its server: ask the server itself"
     ),
 }
-HIDDEN = "*"  # replaces a name that the client may not see
 ANY = "*"  # the pattern of every name
 LONGEST_NAME = 255
 # Members of a record's meta that hold names. Servers write them.
@@ -264,16 +264,30 @@ def with_header(headers: Any, name: bytes, value: bytes) -> list[tuple[bytes, by
 # -- Answers ---------------------------------------------------------------------------------------------------------------
 
 
-async def renamed_response(operation: Operation, response: Response, renaming: Renaming, asked: str | None) -> Response:
+async def quotable(request: Request, response: Response) -> list[str]:
+    """Returns the names of topics and routers in a request that its answer can quote: an error, a stream or a redrive."""
+    operation = request.operation
+    if response.status < 400 and not operation.is_stream and operation is not Operation.REDRIVE:
+        return []
+    with contextlib.suppress(TopicsError):  # a refused request
+        found = [name for name in await topics_of(request) if not name.endswith(ANY)]
+        return [*found, request.name] if operation in OF_ROUTERS and request.name else found
+    return []
+
+
+async def renamed_response(
+    operation: Operation, response: Response, renaming: Renaming, asked: Collection[str] = ()
+) -> Response:
     """Returns the answer with the client's names.
 
-    `asked`: the server's name of the topic in the path, for errors that quote the name.
+    `asked`: the server's names in the request, which the answer can quote (quotable). Other names in an error are in its detail,
+    from which its message is rendered again (base/errors.py).
     """
     to_client = renaming.to_client
     if operation.is_stream and response.status == 200:
 
         def change(frame: Frame) -> bytes:
-            rename_frame(frame, to_client)
+            rename_frame(frame, to_client, asked)
             return frame.encoded()
 
         return response.replace(body=Frames(response.body, change))
@@ -293,7 +307,7 @@ async def renamed_response(operation: Operation, response: Response, renaming: R
     return response.replace(body=msgspec.json.encode(changed))
 
 
-def _redriven(body: Raws, rename: Rename, asked: str | None) -> Raws:
+def _redriven(body: Raws, rename: Rename, asked: Collection[str]) -> Raws:
     """Returns the queues in an answer to a redrive: the moved letters by queue, and the letters that stay."""
     moved, skipped = decoded(body["queues"], Raws) or {}, decoded(body.get("skipped"), list[Raws]) or []
     return {
@@ -372,33 +386,48 @@ def _is_hidden(value: msgspec.Raw) -> bool:
     return bool(value == raw(HIDDEN))
 
 
-def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
+def _renamed_error(error: Raws, rename: Rename, asked: Collection[str]) -> Raws:
     """Returns an error, or the letters that a redrive left in place, in the client's names."""
     detail = decoded(error.get("detail"), Raws)
-    names = {asked} if asked is not None else set()
+    names = set(asked)
     if (queue := decoded(error.get("queue"), str)) is not None:
         names.add(queue)
         error["queue"] = raw(rename(queue))
     if detail is not None:
-        names |= {value for key in NAMES if (value := decoded(detail.get(key), str)) is not None}
-        if path := decoded(detail.get("path"), str):
-            detail["path"] = raw(path)  # an address, not a name
-        error["detail"] = raw(
-            {key: value if key == "path" else with_names({key: value}, rename)[key] for key, value in detail.items()}
-        )
-    message = decoded(error.get("message"), str)
+        names |= {value for key in NAMES_OF_ERRORS if (value := decoded(detail.get(key), str)) is not None}
+        detail = {key: _renamed_detail(key, value, rename) for key, value in detail.items()}
+        error["detail"] = raw(detail)
+    code, message = decoded(error.get("code"), str), decoded(error.get("message"), str)
     if message is not None:
-        for name in sorted(names, key=len, reverse=True):
-            message = message.replace(f"'{name}'", f"'{rename(name)}'")
-        error["message"] = raw(message)
+        told = {key: decoded(value, Any) for key, value in (detail or {}).items()}
+        error["message"] = raw(rendered(code or "", told) or quoting(message, names, rename))
     return error
 
 
-def rename_frame(frame: Frame, rename: Rename) -> None:
-    """Renames topics in the frame's data and id to the client's names."""
+def _renamed_detail(key: str, value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
+    if key == "path":  # an address, not a name
+        return value
+    if key == "name" and (name := decoded(value, str)) is not None:
+        return raw(rename(name))
+    return with_names({key: value}, rename)[key]
+
+
+def quoting(message: str, names: Collection[str], rename: Rename) -> str:
+    """Returns a message that quotes the client's names in place of these. A message about an invalid name quotes its start."""
+    for name in sorted(names, key=len, reverse=True):
+        new = rename(name)
+        message = message.replace(f"'{name}'", f"'{new}'").replace(f"'{name[:QUOTED]}'", f"'{new[:QUOTED]}'")
+    return message
+
+
+def rename_frame(frame: Frame, rename: Rename, asked: Collection[str] = ()) -> None:
+    """Renames topics in the frame's data and id to the client's names. `asked`: the names that an error can quote."""
     if (frame.data is not None and frame.data.startswith((b'{"topic"', b'{"channels"'))) or frame.event == b"error":
         with contextlib.suppress(msgspec.MsgspecError):
-            frame.data = msgspec.json.encode(with_names(msgspec.json.decode(frame.data or b"{}", type=Raws), rename))
+            told = with_names(msgspec.json.decode(frame.data or b"{}", type=Raws), rename)
+            if frame.event == b"error" and (message := decoded(told.get("error"), str)) is not None:
+                told["error"] = raw(quoting(message, asked, rename))
+            frame.data = msgspec.json.encode(told)
     if frame.id and frame.has_position and not frame.id.isdigit():  # the id of a job is a seq
         if b":" in frame.id:
             frame.id = renamed_event_id(frame.id, rename)

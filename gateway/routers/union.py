@@ -29,6 +29,7 @@ from gateway.rewrite.names import (
     Raws,
     Renaming,
     prefixed_at_client,
+    quotable,
     raw,
     renamed_request,
     renamed_response,
@@ -88,7 +89,7 @@ class UnionRouter:
         renaming = self.union.renamings[route]
         inner = await renamed_request(request, renaming)
         response = await context.send_request(context.any_node(route), inner)
-        return await renamed_response(operation, response, renaming, inner.topic)
+        return await renamed_response(operation, response, renaming, await quotable(inner, response))
 
     async def probe(self, request: Request, context: RouterContext) -> Response:
         """Returns the answer of all routes to a probe. Raises NotReady with the routes that failed."""
@@ -144,7 +145,7 @@ class UnionRouter:
                 asked = await renamed_request(asked, renaming)
             except InvalidRequest:
                 continue  # `source` or `dest` is a topic of another route
-            parts[route] = Listed(asked, partial(renamed_response, operation, renaming=renaming, asked=None))
+            parts[route] = Listed(asked, partial(renamed_response, operation, renaming=renaming))
         if not parts:
             return Response.json(200, {key: [], "performance": {"server_total_ms": 0.0}})
         return await merged_list(context, request, parts, key, name)

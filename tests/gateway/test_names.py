@@ -13,10 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import InvalidRequest
+from base.errors import RENDERED, Forbidden, InvalidRequest, TopicsError
+from base.names import check_topic_name
 from gateway.api import Operation, Request, Response
 from gateway.rewrite.frames import ChangedIds
-from gateway.rewrite.names import Renaming, prefixed_at_client, prefixed_at_server, renamed_request, renamed_response
+from gateway.rewrite.names import (
+    Renaming,
+    prefixed_at_client,
+    prefixed_at_server,
+    quotable,
+    renamed_request,
+    renamed_response,
+)
 
 PREFIX, UNION = prefixed_at_server("eu."), prefixed_at_client("eu.")
 JSON = [(b"content-type", b"application/json")]
@@ -34,10 +42,9 @@ def answered(request: Request, body: Any, status: int = 200, renaming: Renaming 
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     async def run() -> bytes:
-        asked = None if request.topic is None else renaming.to_server(request.topic)
-        return await (
-            await renamed_response(request.operation, Response(status, JSON, content), renaming, asked)
-        ).read()
+        response = Response(status, JSON, content)
+        asked = await quotable(await renamed_request(request, renaming), response)
+        return await (await renamed_response(request.operation, response, renaming, asked)).read()
 
     return asyncio.run(run())
 
@@ -164,9 +171,45 @@ def test_errors_name_what_the_client_asked_for() -> None:
         "message": "topic 'orders' does not exist",
         "detail": {"topic": "orders"},
     }
-    cycle = {"error": {"code": "router_cycle", "message": "x", "detail": {"cycle": ["eu.a", "eu.b", "eu.a"]}}}
-    put = Request("PUT", "/v0/routers/r", body=b'{"source":"a","dest":"b"}')
-    assert json.loads(answered(put, cycle, 409))["error"]["detail"] == {"cycle": ["a", "b", "a"]}
+
+
+PUT = Request("PUT", "/v0/routers/r", body=b'{"source":"a","dest":"b"}')
+
+
+@pytest.mark.parametrize("kind", RENDERED)
+def test_a_refusal_that_names_objects_of_others_hides_them_in_its_message_too(kind: type[TopicsError]) -> None:
+    def refusal(prefix: str, other: str) -> dict[str, Any]:
+        lists = "cycle" in kind.names
+        return kind.of(**{name: [f"{prefix}a", other] if lists else other for name in kind.names}).body()
+
+    found = json.loads(answered(PUT, refusal("eu.", "us.secret"), kind.status))
+    assert found == refusal("", "*")
+    assert json.loads(answered(PUT, refusal("eu.", "eu.b"), kind.status)) == refusal("", "b")
+
+
+def test_a_refusal_of_an_earlier_server_hides_what_its_detail_has_not() -> None:
+    text = "'eu.d' already has the source 'us.secret' (router '*'): share it"
+    old = {
+        "code": "topic_exists_incompatible",
+        "message": text,
+        "detail": {"reason": "router_dest_fan_in", "router": "*"},
+    }
+    assert b"us.secret" not in answered(PUT, {"error": old}, 409)
+
+
+def test_a_refusal_quotes_what_the_client_sent() -> None:
+    """Wherever the client sent it: also an invalid name, of which the refusal quotes the start."""
+    forbidden = Forbidden("'eu.b' is outside this key's prefixes", name="eu.b").body()
+    assert json.loads(answered(PUT, forbidden, 403))["error"] == {
+        "code": "forbidden", "message": "'b' is outside this key's prefixes", "detail": {"name": "b"},
+    }  # fmt: skip
+    long = "b" * 100 + ">"
+    put = Request("PUT", "/v0/topics/q", body=json.dumps({"type": "queue", "dead_letter": long}).encode())
+    with pytest.raises(InvalidRequest) as refused:
+        check_topic_name(f"eu.{long}", "dead_letter")
+    message = json.loads(answered(put, refused.value.body(), 400))["error"]["message"]
+    assert "eu." not in message
+    assert f"invalid dead_letter '{'b' * 77}" in message
 
 
 def test_a_word_in_quotes_that_is_not_a_name_stays() -> None:

@@ -62,6 +62,50 @@ def gateway(two_servers, gateways):
     return gateways(filtered(two_servers[0].port, two_servers[1].port))
 
 
+def test_a_refusal_behind_a_prefix_is_that_of_a_server_with_the_names_of_the_client(
+    gateway, direct, two_servers, name: str
+) -> None:
+    """Objects of others are `*`: their names are in no refusal."""
+    a, b, c, q, dead = (f"{name}-{each}" for each in ("a", "b", "c", "q", "dead"))
+    behind, plain = gateway.client(prefix="/prefix"), direct(two_servers[1])
+    server, theirs = direct(two_servers[0]), f"theirs-{name}"
+    queue = {"type": "queue", "dead_letter": dead, "unique_tags": True}
+    for client in (behind, plain):
+        assert client.call("PUT", f"/v0/topics/{dead}", {"type": "queue"}).status == 201
+        assert client.call("PUT", f"/v0/topics/{q}", queue).status == 201
+        assert client.call("PUT", f"/v0/routers/{name}", {"source": a, "dest": b}).status == 201
+    of_others = {"source": theirs, "dest": f"{OWN}{c}"}
+    assert server.call("PUT", f"/v0/routers/{OWN}{name}-9", of_others).status == 201
+    refused = [
+        ("PUT", f"/v0/routers/{name}-2", {"source": b, "dest": a}),
+        ("PUT", f"/v0/routers/{name}", {"source": b, "dest": c}),
+        ("PUT", f"/v0/routers/{name}-2", {"source": a, "dest": a}),
+        ("PUT", f"/v0/routers/{name}-2", {"source": a, "dest": q}),
+        ("PUT", f"/v0/routers/{name}-2", {"source": f"{a}-absent", "dest": b, "create_source": False}),
+        ("PUT", f"/v0/topics/{dead}", {"dead_letter": q}),
+        ("PUT", f"/v0/topics/{dead}", {"dead_letter": dead}),
+        ("PUT", f"/v0/topics/{dead}", {"dead_letter": "x>"}),
+        ("PUT", f"/v0/topics/{a}", {"type": "queue"}),
+        ("POST", f"/v0/topics/{a}/claim", {}),
+        ("POST", f"/v0/topics/{a}/redrive", {"queue": b}),
+        ("POST", f"/v0/topics/{a}-new", {"records": [], "config": {"dead_letter": "y>"}}),
+        ("POST", "/v0/watch", {"topics": {f"{a}-absent": {}}}),
+        ("GET", f"/v0/topics/{a}-absent", None),
+        ("GET", f"/v0/routers/{a}-absent", None),
+        ("GET", f"/v0/topics/{a}/cursors/absent", None),
+        ("GET", f"/v0/topics/{a}/groups/absent", None),
+    ]
+    for method, path, body in refused:
+        found, expected = (client.call(method, path, body) for client in (behind, plain))
+        assert expected.status >= 400
+        assert (found.status, found.json["error"]) == (expected.status, expected.json["error"])
+    for router, dest in ((f"{name}-9", b), (f"{name}-2", c)):
+        found = behind.call("PUT", f"/v0/routers/{router}", {"source": a, "dest": dest})
+        assert (found.status, found.json["error"]["detail"]["source"]) == (409, "*")
+        assert theirs.encode() not in found.body
+        assert OWN.encode() not in found.body
+
+
 @pytest.mark.parametrize("spelling", ENCODED)
 def test_an_encoded_path_is_the_call_that_the_server_sees(
     gateway, direct, two_servers, name: str, spelling: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from base.names import HIDDEN, within
+from base.errors import HIDDEN
+from base.names import within
 
 MARK = b'"_topics_router":'
 META = b',"meta":'  # the text before it in a record has escaped quotes, so cannot contain this

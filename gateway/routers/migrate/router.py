@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from base.errors import InvalidRequest, NotReady
+from base.errors import HIDDEN, InvalidRequest, NotReady
 from contract.operations import Resource, about
 from gateway.api import (
     Operation,
@@ -34,7 +34,7 @@ from gateway.api import (
 )
 from gateway.blocks import Listed, merged_list
 from gateway.errors import BeingMoved, NotOffered
-from gateway.rewrite.names import HIDDEN, JOINING, UNKNOWN, Raws, Renaming, renamed_response, topics_of
+from gateway.rewrite.names import JOINING, UNKNOWN, Raws, Renaming, renamed_response, topics_of
 from gateway.routers import copies
 from gateway.routers.migrate import streams
 from gateway.routers.migrate.moves import Move, Moves
@@ -181,7 +181,7 @@ class MigrateRouter:
             return Renaming(str, shown)
 
         async def renamed(response: Response, route: str) -> Response:
-            return await renamed_response(Operation.LIST_TOPICS, response, hiding(route), None)
+            return await renamed_response(Operation.LIST_TOPICS, response, hiding(route))
 
         plain = request.replace(headers=[each for each in request.headers if each[0] != b"accept-encoding"])
         if not any(move.has_moved for move in self.moves.topics.values()):

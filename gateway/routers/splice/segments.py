@@ -83,7 +83,7 @@ class Segment:
         """Returns the answer with the client's names and positions."""
         if self.upto is not None:  # an earlier segment is sealed, but the client's topic is not
             response = response.replace(headers=without(response.headers, SEALED[0][0]))
-        renamed = await renamed_response(Operation.READ, response, self.renaming, self.topic)
+        renamed = await renamed_response(Operation.READ, response, self.renaming, [self.topic])
         return await shifted_response(renamed, self.offset)
 
     def clip(self, head_seq: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from store.database import prepared
 from tests.scripts import look_up, put_topic
 from topics.cache import forget_all
 from topics.config import Config
@@ -112,9 +113,8 @@ UPDATE topics_topichead SET derived = true WHERE topic_id IN (SELECT id FROM top
 
 
 def run(sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, arguments)
-        return cursor.fetchall()
+    """Runs a statement as the server does: prepared, so that its plan can be one for all values (check_planned)."""
+    return prepared(sql, arguments)
 
 
 def counted() -> dict[str, tuple[int, int, int]]:

@@ -85,16 +85,7 @@ class Feeds:
         so do streams after an append to a topic with caps, after a loss, and after an append with a key. In a busy topic a read
         finds several appends, so its streams get fewer and longer frames.
 
-        A stream gets the records that a read would have given it, because of four facts:
-
-        - The records are committed: the caller has PostgreSQL's answer to the COMMIT.
-        - Nothing is between the stream and the records. The head was locked from the seq before the first record until the
-          commit, so the seqs are contiguous, and only streams at exactly that seq take them.
-        - The records still existed when the stream asked. The reading counts as started when the statement was sent, and a
-          stream uses only readings that started after it connected. So a client that deletes a record and then connects does
-          not get it.
-        - The bytes are PostgreSQL's. `Written.shown` writes as `record_json` does, with the time that the statement
-          returned.
+        docs/concurrency.md ("Records from memory") proves that a stream gets the records that a read would have given it.
         """
         for view in views:
             key = (written.topic.id, written.base, view)

@@ -1,17 +1,9 @@
 """Wake-ups between the web processes of one server, without Redis: they arrive 0.3 ms earlier, and can bring small records along.
 
-A receiver uses records only if it knows the topic in the same version, and all processes of a machine have one monotonic
-clock. So the four facts of `Feeds.hand` hold here, too.
-
-Hints can be lost, come twice, or come in another order than the commits. This changes nothing:
-
-- A hint without records says that the head moved. The read after it starts after the commit, and finds all records up to there.
-- Records that begin behind the tail came too early. They count as a hint without records.
-- Records that begin before the end of the tail came too late. The streams have passed them.
-- A lost hint leaves the streams behind until the next one, the copy in Redis, or the look at all heads each second. A process
-  that dies while it sends, and a full socket, lose whole messages, never a part of one.
-- Removed records are not in a tail for long: a read that meets a loss drops the tail, and a stream that connects after the
-  removal uses no reading that started before.
+Hints can be lost, come twice, or come in another order than the commits. docs/concurrency.md ("Records from memory") says why
+this changes nothing. A process that dies while it sends, and a full socket, lose whole messages, never a part of one. Removed
+records are not in a tail for long: a read that meets a loss drops the tail, and a stream that connects after the removal uses no
+reading that started before.
 
 Redis carries the same wake-ups to all machines (wakes.py). So a message that is lost here costs a delay. While all processes that
 listen to Redis are neighbours, Redis gets a message each 50 ms instead of each 5 ms.

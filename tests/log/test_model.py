@@ -450,7 +450,7 @@ def _steps(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[N
     """How much a transaction deletes or evicts in a topic with holes."""
     text = Path(topics.__file__).with_name("sql").joinpath("functions/topic_step.sql").read_text()
     with connection.cursor() as cursor:
-        cursor.execute(text.replace("10000", "3") if request.param else text)
+        cursor.execute(text.replace("2500", "3") if request.param else text)
         yield
         cursor.execute(text)
 

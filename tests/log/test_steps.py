@@ -48,7 +48,7 @@ def topic(transactional_db: None) -> Iterator[Topic]:
     append("a", wanted, check_rows(wanted), now_ms())
     delete_seqs("a", list(range(4, RECORDS + 1, 4)), now_ms())
     with connection.cursor() as cursor:
-        cursor.execute(step.replace("10000", "3"))
+        cursor.execute(step.replace("2500", "3"))
         cursor.execute(WATCH)
         yield made
         cursor.execute(UNWATCH)

@@ -198,9 +198,9 @@ async def one_watcher(server: Server) -> Row:
     p50, p99 = at(ms, 0.5), at(ms, 0.99)
     return Row(
         "1 watcher, 100 appends/s",
-        "p50 < 3 ms, p99 < 15 ms",
-        f"p50 {p50:.1f}, p99 {p99:.1f} ms",
-        ok=p50 < 3 and p99 < 15,
+        "p50 < 0.9 ms, p99 < 15 ms",
+        f"p50 {p50:.2f}, p99 {p99:.1f} ms",
+        ok=p50 < 0.9 and p99 < 15,
     )
 
 
@@ -210,9 +210,9 @@ async def hundred_watchers(server: Server) -> Row:
     p50 = at(ms, 0.5)
     return Row(
         "100 watchers on one topic, 100 appends/s",
-        "p50 < 5 ms",
-        f"p50 {p50:.1f}, p99 {at(ms, 0.99):.1f} ms",
-        ok=p50 < 5,
+        "p50 < 2 ms",
+        f"p50 {p50:.2f}, p99 {at(ms, 0.99):.1f} ms",
+        ok=p50 < 2,
     )
 
 

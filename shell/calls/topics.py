@@ -44,10 +44,20 @@ AMOUNT = click.IntRange(0, 2**62)
     "--type", type=click.Choice(["log", "queue"]), help="queue: workers claim its records as jobs (default log)"
 )
 @click.option(
-    "--lease-ms", type=AMOUNT, help="of a queue: milliseconds until an unfinished job comes back (default 30000)"
+    "--lease-ms",
+    type=click.IntRange(100, 86_400_000),
+    help="of a queue: milliseconds until an unfinished job comes back (default 30000)",
 )
-@click.option("--claim-jitter-ms", type=AMOUNT, help="of a queue: simultaneous claims share jobs evenly (default 0)")
-@click.option("--max-deliveries", type=AMOUNT, help="of a queue: then a job is a dead letter. 0: no limit (default 0)")
+@click.option(
+    "--claim-jitter-ms",
+    type=click.IntRange(0, 60_000),
+    help="of a queue: milliseconds in which claims wait for each other, and then share the jobs evenly (default 0)",
+)
+@click.option(
+    "--max-deliveries",
+    type=click.IntRange(0, 2**31 - 1),
+    help="of a queue: then a job is a dead letter. 0: no limit (default 0)",
+)
 @click.option("--dead-letter", metavar="NAME", help="of a queue: the topic of dead letters")
 @click.option(
     "--leases-durable/--no-leases-durable", default=None, help="of a queue: leases survive a crash (default no)"

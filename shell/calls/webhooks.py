@@ -10,6 +10,7 @@ import click
 
 from base.units import counted, moment
 from shell.answers import print_deleted, print_json, print_listed, print_one
+from shell.calls.schedules import Json
 from shell.calls.topics import predicate
 from shell.command import SEQ, TOPIC, WEBHOOK, CommandConnection, as_json
 from shell.server import ask, listed, path
@@ -33,7 +34,7 @@ DELIVERIES = (
     Column("SEQ", "first_seq", ">12"),
     Column("ERROR", "error", ""),
 )
-FORMATS = ("record", "batch", "cloudevents")
+FORMATS = ("record", "batch", "cloudevents", "data")
 ORDERS = ("tag", "topic", "none")
 EXHAUSTED = ("dead_letter", "pause", "skip")
 STATES = ("delivered", "failed", "dead", "skipped", "lost")
@@ -45,11 +46,29 @@ named = click.argument("webhook", metavar="NAME", type=WEBHOOK)
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--match", metavar="TAG", help='only records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
 @click.option("--format", type=click.Choice(FORMATS), help="the body of a call (default record)")
-@click.option("--max-batch", type=int, metavar="N", help="for batch: the most records of a call (default 100)")
-@click.option("--max-wait-ms", type=int, metavar="MS", help="for batch: how long a call waits for more records")
+@click.option(
+    "--max-batch",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="for batch: the most records of a call (default 100)",
+)
+@click.option(
+    "--max-wait-ms",
+    type=click.IntRange(0, 60_000),
+    metavar="MS",
+    help="for batch: how long a call waits for more records",
+)
 @click.option("--order", type=click.Choice(ORDERS), help="which records wait for each other (default tag)")
-@click.option("--concurrency", type=int, metavar="N", help="the most calls at once (default 8)")
-@click.option("--timeout-ms", type=int, metavar="MS", help="after which a call has failed (default 15000)")
+@click.option("--concurrency", type=click.IntRange(1, 64), metavar="N", help="the most calls at once (default 8)")
+@click.option(
+    "--timeout-ms", type=click.IntRange(100, 60_000), metavar="MS", help="after which a call has failed (default 15000)"
+)
+@click.option(
+    "--retry",
+    type=Json(),
+    metavar="JSON",
+    help='the attempts of a record: {"schedule_ms": [5000, 60000], "max_attempts": 10}',
+)
 @click.option("--on-exhausted", type=click.Choice(EXHAUSTED), help="after the last attempt (default dead_letter)")
 @click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="a header of each call. Can be repeated")
 @click.option("--secret", metavar="whsec_…", help="the secret of the signatures (default: a new one, which is printed)")

@@ -27,6 +27,7 @@ TABLE = {  # docs/errors.md
     415: {"unsupported_media_type"},
     409: {
         "router_cycle",
+        "dead_letter_cycle",
         "router_outside_prefixes",
         "topic_exists_incompatible",
         "topic_not_empty",

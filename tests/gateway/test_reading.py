@@ -87,7 +87,6 @@ def test_a_refusal_behind_a_prefix_is_that_of_a_server_with_the_names_of_the_cli
         ("PUT", f"/v0/topics/{dead}", {"dead_letter": "x>"}),
         ("PUT", f"/v0/topics/{a}", {"type": "queue"}),
         ("POST", f"/v0/topics/{a}/claim", {}),
-        ("POST", f"/v0/topics/{a}/redrive", {"queue": b}),
         ("POST", f"/v0/topics/{a}-new", {"records": [], "config": {"dead_letter": "y>"}}),
         ("POST", "/v0/watch", {"topics": {f"{a}-absent": {}}}),
         ("GET", f"/v0/topics/{a}-absent", None),

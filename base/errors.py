@@ -11,8 +11,8 @@ HIDDEN = "*"  # placeholder for a name that a client may not see. It is not a va
 class TopicsError(Exception):
     """A request was refused. It changed nothing.
 
-    A message has names that the client sent. If it has others, they are in `detail`, and `text` renders the message from it:
-    whoever changes a name for a client renders the message again, so no other name can pass.
+    A message has names that the client sent. If it has others, they are in `detail`, and `text` renders the message from it.
+    A change of a name for a client renders the message again, so no other name can pass.
     """
 
     status = 500

@@ -1,4 +1,4 @@
-"""Locks on files. The kernel releases a lock when its process ends, also after kill -9."""
+"""Locks on files and folders. The kernel releases a lock when its process ends, also after kill -9."""
 
 from __future__ import annotations
 
@@ -16,6 +16,23 @@ def take_lock(path: Path, operation: int) -> int | None:
     try:
         fcntl.flock(descriptor, operation)
     except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Returns an open descriptor that holds the lock on a folder, or None if it is taken, or if no such folder can be opened.
+
+    systemd-tmpfiles spares a folder with a lock, however old its files are.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         os.close(descriptor)
         return None
     return descriptor

@@ -92,6 +92,7 @@ DEEP = (
     "routers/test_crowd.py",
     "store/test_idle.py",
     "log/test_idle.py",
+    "project/test_counts_folder.py",
     "api/test_way_out.py",
     "shell/test_resume.py",
     "migrations",

@@ -25,7 +25,7 @@ from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from watch.hub import hub  # noqa: E402
 from watch.outflow import UNSENT_BYTES  # noqa: E402
-from wire import pulse, shutdown, sockets  # noqa: E402
+from wire import metrics, pulse, shutdown, sockets  # noqa: E402
 from wire.app import App, refused  # noqa: E402
 from wire.cors import Cors  # noqa: E402
 from wire.request_log import RequestLog  # noqa: E402
@@ -58,6 +58,7 @@ def handler() -> Handler:
 async def serve(listener: socket.socket, shares: Shares, neighbours: Neighbours, slot: int) -> int:
     """Serves until SIGTERM or SIGINT. Returns the exit code."""
     running, ended = asyncio.get_running_loop(), asyncio.Event()
+    metrics.process.use_slot(slot)
     wiring.wire_web()
     load_all()
     server = Server(handler(), limits=LIMITS, on_error=refused)

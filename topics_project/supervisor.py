@@ -13,7 +13,6 @@ import secrets
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from importlib import import_module
@@ -147,9 +146,6 @@ def become(name: str, say: Say) -> None:
         argv += checked()
     else:
         wait_for_sessions(say)
-    if name == "web":
-        # The web workers add up their metrics in this folder.
-        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.execve(argv[0], argv, {**os.environ, **found_anywhere()})
 
 

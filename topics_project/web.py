@@ -19,6 +19,7 @@ from base import prefork
 from base.descriptors import raise_limit
 from base.neighbours import Neighbours
 from http1 import Shares
+from topics_project.counts_folder import counts_folder
 from wire import sockets
 
 # Streams never end by themselves. A process that takes longer to end them is killed, after wire.shutdown.PATIENCE_SECONDS.
@@ -30,12 +31,13 @@ def main() -> int:
     raise_limit()  # each stream needs a descriptor
     listener = sockets.listener(settings.HOST, settings.PORT)
     shares, neighbours = Shares(settings.WEB_WORKERS), Neighbours(settings.WEB_WORKERS)
-    return prefork.run(
-        settings.WEB_WORKERS,
-        lambda slot: work(listener, shares, neighbours, slot),
-        name="web server",
-        patience=PATIENCE_SECONDS,
-    )
+    with counts_folder():
+        return prefork.run(
+            settings.WEB_WORKERS,
+            lambda slot: work(listener, shares, neighbours, slot),
+            name="web server",
+            patience=PATIENCE_SECONDS,
+        )
 
 
 def work(listener: socket.socket, shares: Shares, neighbours: Neighbours, slot: int) -> int:

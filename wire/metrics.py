@@ -51,10 +51,18 @@ class Counts:
     """The counts of this process since the last flush. Any thread may count."""
 
     def __init__(self) -> None:
+        self.writer: Callable[[], int] = os.getpid  # names the file of this process
         self.lock = threading.Lock()
         self.sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
         # By method, route and status: the number of requests in each bucket, and the microseconds of all requests.
         self.requests: dict[tuple[str, str, int], list[int]] = {}
+
+    def use_slot(self, slot: int) -> None:
+        """Names the file of this web process by its slot (base/prefork.py), before the first flush.
+
+        A process that replaces it continues the file. So there are never more files than web processes.
+        """
+        self.writer = lambda: slot
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         key = (name, *labels)
@@ -141,15 +149,20 @@ def prometheus() -> dict[str, Counter]:
     The counters are made at the first use, not at import. Before the first use this process may fork, and each fork needs its
     own files.
     """
-    prometheus_client.values.ValueClass = prometheus_client.values.get_value_class()
+    values = prometheus_client.values
+    values.ValueClass = values.MultiProcessValue(process.writer) if is_shared() else values.MutexValue
     disable_created_metrics()
     return {name: Counter(name, text, labels, registry=REGISTRY) for name, text, labels in COUNTED}
 
 
+def is_shared() -> bool:
+    """Returns whether this process adds up its counts with others."""
+    return "PROMETHEUS_MULTIPROC_DIR" in os.environ
+
+
 def counters() -> Iterator[Metric]:
     flush()
-    everywhere = "PROMETHEUS_MULTIPROC_DIR" in os.environ
-    found = {metric.name: metric for metric in (MultiProcessCollector(None) if everywhere else REGISTRY).collect()}
+    found = {metric.name: metric for metric in (MultiProcessCollector(None) if is_shared() else REGISTRY).collect()}
     buckets, sums = (found.pop(name, None) for name in ("topics_request_bucket", "topics_request_microseconds"))
     yield from found.values()
     if buckets is not None and sums is not None:

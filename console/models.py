@@ -48,7 +48,7 @@ class Sample(models.Model):
 
     pk = models.CompositePrimaryKey("kind", "object_id", "ts")
     kind = models.CharField(max_length=6, choices=Kind)
-    object_id = models.BigIntegerField()  # no foreign key; samples of deleted objects expire with age
+    object_id = models.BigIntegerField()  # no foreign key: history/gone.py deletes the samples of deleted objects
     ts = models.BigIntegerField()
     head_seq = models.BigIntegerField()  # topic: head; router: records forwarded; webhook: delivered; all: appended
     reads = models.BigIntegerField(default=0)  # all: records read

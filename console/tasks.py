@@ -9,7 +9,10 @@ from console import jobs, logins
 from console.health import signals
 from console.health.processes import living
 from console.history import samples
+from console.history.gone import GoneObjects
 from wire import keys
+
+gone = GoneObjects()  # as far as this process has looked
 
 
 @shared_task(name="console.sample")
@@ -24,6 +27,7 @@ def judge() -> None:
 
 @shared_task(name="console.thin")
 def thin() -> None:
+    gone.drop()
     samples.thin(now_ms())
     jobs.drop_old()
     signals.drop_old(now_ms())

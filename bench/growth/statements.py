@@ -47,7 +47,7 @@ EXCEPTIONS = {
         topics.read.recency.FLUSH routers.reposition.RESUME routers.routers.SAVE routers.tasks.RUNNING routers.traced
         queues.figures.IDS queues.redrive.LOCK_DELETES groups.sessions.SETTLE groups.upkeep.STILL_IDLE mirrors.handover.LOSE
         watch.hub.HEADS console.jobs.WRITE console.records.records.WITHIN
-        console.history.samples.HEADS console.history.samples.NOTE""",
+        console.history.samples.HEADS console.history.samples.NOTE console.history.gone.DROP""",
     "works on the due schedules of one queue, or on the state of one topic that moves": """
         queues.due groups.state mirrors.state queues.state""",
     "has tests that count rows and dead entries in tests/outbox, with a relay": """

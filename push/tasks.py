@@ -63,3 +63,4 @@ def tidy() -> None:
         pass
     upkeep.trim_delivered(now_ms())
     upkeep.forget_left(now_ms())
+    upkeep.forget_clients(now_ms())

@@ -16,7 +16,7 @@ from store.codec import Arguments
 from store.script import Script, Statement, atomically, run
 from topics.delete.topic import delete_locked
 from topics.heads import LOCK_HEAD
-from wire.keys import OPEN
+from wire.keys import DEAD_MS, OPEN
 
 log = logging.getLogger(__name__)
 DAY_MS = 86_400_000
@@ -42,9 +42,23 @@ LEFT = """
 SELECT s.client_id, s.queue, q.records FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
  WHERE s.unsubscribed_ts < %(kept)s AND (q.records = 0 OR s.unsubscribed_ts < %(given_up)s)
 """
-# By the primary key. The tags of a subscriber's counters have its id, or its name with the id (reports/metrics.py).
-NAME = "SELECT name FROM push_busclient WHERE id = %s"
-FORGET_COUNTERS = "DELETE FROM push_counter WHERE tags = ANY (%s::text[])"
+# The tags of a subscriber's counters end with its id (reports/metrics.py). A process can write a count after the subscriber was
+# deleted, so this looks at all counters, which a report reads every ten seconds. In the order in which others add to the
+# counters, because another order could deadlock.
+FORGET_COUNTERS = """
+DELETE FROM push_counter WHERE id = ANY (ARRAY(
+    SELECT id FROM push_counter
+     WHERE substring(tags FROM '(?:queue:|subscriber:[^.]*\\.)([0-9]+)$')::bigint NOT IN (SELECT client_id FROM push_subscriber)
+        OR (name = 'events.published' AND substr(tags, length('topic:') + 1) NOT IN (SELECT name FROM push_bustopic))
+     ORDER BY name, tags FOR UPDATE))
+"""
+# A deleted token that is created again restores its client with its topics and its subscription. These clients have neither.
+FORGET_CLIENTS = """
+DELETE FROM push_busclient client
+ WHERE deleted_ts < %s
+   AND NOT EXISTS (SELECT FROM push_subscriber WHERE client_id = client.id)
+   AND NOT EXISTS (SELECT FROM push_bustopic WHERE publisher_id = client.id)
+"""
 # Reads the rows with the lowest ids alone, by the primary key: they are the oldest.
 DROP_WEBHOOK_LOG = """
 DELETE FROM push_webhooklog
@@ -90,7 +104,7 @@ def trim_delivered(now: int) -> int:
 
 
 def forget_left(now: int) -> int:
-    """Deletes subscribers that unsubscribed long ago, with their queues. Returns how many."""
+    """Deletes subscribers that unsubscribed long ago, with their queues and counters. Returns how many subscribers."""
     kept, given_up = (
         now - days * DAY_MS for days in (settings.PUSH_KEEP_DAYS, max(settings.PUSH_KEEP_DAYS, LEFT_DAYS))
     )
@@ -101,17 +115,22 @@ def forget_left(now: int) -> int:
                 "Deleted the queue %s with %d events: its subscriber left %d days ago", queue, records, LEFT_DAYS
             )
         run(atomically(forget(client_id, now)))
+    with connection.cursor() as cursor:
+        cursor.execute(FORGET_COUNTERS)
     return len(left)
+
+
+def forget_clients(now: int) -> int:
+    """Deletes the clients whose token was deleted long ago, and that have no topic and no subscription. Returns how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(FORGET_CLIENTS, [now - DEAD_MS])
+        return int(cursor.rowcount)
 
 
 def forget(client_id: int, now: int) -> Script[None]:
     """Deletes a subscriber, unless the client has subscribed again. While the graph is locked, no client can subscribe."""
     yield from graph.lock_graph()
     yield Statement(FORGET_LOG, (client_id,))
-    for (name,) in (yield Statement(NAME, (client_id,))):
-        tags = [f"subscriber:{name}.{client_id}", f"queue:{client_id}"]
-        tags += [f"status:{status},queue:{client_id}" for status in ("success", "failure")]
-        yield Statement(FORGET_COUNTERS, (tags,))
     for (queue,) in (yield Statement(FORGET, (client_id,))):
         yield from delete_locked(queue, False, now, OPEN)
 

@@ -98,6 +98,19 @@ def tables(connection: psycopg.Connection[Any]) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.startswith(views)}
 
 
+DOUBLES = r"""
+SELECT indexname FROM pg_indexes
+ WHERE schemaname = 'public' AND indexdef ~ '(varchar|text|bpchar)_pattern_ops' AND tablename ~ %s ORDER BY indexname
+"""
+
+
+def test_no_index_for_like_doubles_an_index_of_ours(fresh: str) -> None:
+    """Django makes one beside each unique text column, named …_like. The migration of such a column has to drop it."""
+    with psycopg.connect(fresh) as connection:
+        assert connection.execute(DOUBLES, [f"^({'|'.join([*APPS, 'console', 'watch'])})_"]).fetchall() == []
+        assert connection.execute(DOUBLES, ["^auth_"]).fetchall() != []  # Django's own stay
+
+
 def test_functions_and_views_are_those_of_sql(fresh: str) -> None:
     names = {
         f"{kind[:-1]} {file.stem}"

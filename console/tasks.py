@@ -10,6 +10,7 @@ from console.health import signals
 from console.health.processes import living
 from console.history import samples
 from console.history.gone import GoneObjects
+from topics.upkeep.past import upkeep_ms
 from wire import keys
 
 gone = GoneObjects()  # as far as this process has looked
@@ -28,8 +29,9 @@ def judge() -> None:
 @shared_task(name="console.thin")
 def thin() -> None:
     gone.drop()
-    samples.thin(now_ms())
+    now = upkeep_ms()
+    samples.thin(now)
     jobs.drop_old()
-    signals.drop_old(now_ms())
-    keys.drop_dead(now_ms())
-    logins.drop_old(now_ms())
+    signals.drop_old(now)
+    keys.drop_dead(now)
+    logins.drop_old(now)

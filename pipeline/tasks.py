@@ -17,6 +17,7 @@ from base.processes import die_with_parent
 from pipeline.models import Written
 from pipeline.running import check
 from pipeline.schedules import due
+from topics.upkeep.past import upkeep_ms
 
 DAY_MS = 86_400_000
 KEPT_DAYS = 7  # for unnamed writes; their last attempt is long over by then
@@ -27,7 +28,7 @@ _started: list[subprocess.Popen[bytes]] = []  # polled, so that no exited proces
 @shared_task(name="pipeline.start_due")
 def start_due() -> None:
     """Starts the process that runs due schedules. If such a process already runs, the second process exits at once."""
-    Written.objects.filter(writer__startswith="once:", ts__lt=now_ms() - KEPT_DAYS * DAY_MS).delete()
+    Written.objects.filter(writer__startswith="once:", ts__lt=upkeep_ms() - KEPT_DAYS * DAY_MS).delete()
     if due(now_ms()):
         start("due")
 

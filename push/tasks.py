@@ -16,6 +16,7 @@ from push import autodrop, upkeep
 from push.delivery import running
 from push.reports import reporters
 from store import timeouts
+from topics.upkeep.past import upkeep_ms
 
 QUEUE = settings.CELERY_TASK_ROUTES["push.*"]["queue"]
 NICE = 5  # if cores are scarce, publishers come first: queued events can wait, publishers cannot
@@ -55,12 +56,13 @@ def drop() -> None:
 
 @shared_task(name="push.tidy")
 def tidy() -> None:
-    while upkeep.drop_old_deliveries(now_ms()):
+    now = upkeep_ms()
+    while upkeep.drop_old_deliveries(now):
         pass
-    while upkeep.drop_old_calls(now_ms()):
+    while upkeep.drop_old_calls(now):
         pass
-    while upkeep.drop_old_failed(now_ms()):
+    while upkeep.drop_old_failed(now):
         pass
-    upkeep.trim_delivered(now_ms())
-    upkeep.forget_left(now_ms())
-    upkeep.forget_clients(now_ms())
+    upkeep.trim_delivered(now)
+    upkeep.forget_left(now)
+    upkeep.forget_clients(now)

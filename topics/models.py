@@ -269,6 +269,13 @@ class DeletedTopic(models.Model):
     deleted_ts = models.BigIntegerField()
 
 
+class UpkeepTime(models.Model):
+    """The time of the last upkeep that deleted what was old (upkeep/past.py). One row."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    ts = models.BigIntegerField()
+
+
 class LastHead(models.Model):
     """The head of the last topic with a name.
 

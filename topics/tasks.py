@@ -12,6 +12,7 @@ from celery import shared_task
 from base.clock import now_ms
 from topics import audit
 from topics.upkeep import reclaim, retention
+from topics.upkeep.past import upkeep_ms
 
 ROUND_SECONDS = 1.5  # of a round of expiry or reclaim; beat starts the next round
 old_keys = retention.OldKeys()  # as far as this process has looked
@@ -22,7 +23,7 @@ def expire() -> None:
     """Expires records, idempotency keys and audit entries. Topics take turns of one step, because a large topic must not
     delay others."""
     ends = time.monotonic() + ROUND_SECONDS
-    steps: list[Callable[[], int]] = [lambda: old_keys.drop(now_ms()), lambda: audit.drop_old(now_ms())]
+    steps: list[Callable[[], int]] = [lambda: old_keys.drop(upkeep_ms()), lambda: audit.drop_old(upkeep_ms())]
     steps += [partial(expire_topic, topic_id) for topic_id in retention.expired_topics(now_ms())]
     random.shuffle(steps)  # if a round ends early, the next round reaches other topics
     while steps:

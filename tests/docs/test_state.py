@@ -40,6 +40,7 @@ NAME_NO_TOPIC = {
     "topics_streamcount": "open streams of this server",
     "topics_survived": "whether PostgreSQL crashed",
     "topics_total": "sums over all topics",
+    "topics_upkeeptime": "the last upkeep of this server",
 }
 
 

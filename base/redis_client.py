@@ -8,6 +8,7 @@ repeats the command. This is safe, because the server did nothing.
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,6 +89,12 @@ def connect(url: str, **options: Any) -> redis.Redis:
     """Returns a client for threads, which tries each command twice. `options`: as of redis.Redis."""
     kind = kind_of(url, TcpConnection, TlsConnection)
     return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 1), **kind, **options)
+
+
+@cache
+def shared(url: str) -> redis.Redis:
+    """Returns the client of this process for short commands. A command fails if Redis does not answer within 2 s."""
+    return connect(url, socket_timeout=2, socket_connect_timeout=2)
 
 
 def connect_async(url: str, **options: Any) -> redis.asyncio.Redis:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from functools import cache
 
 import redis
 from celery import shared_task
@@ -30,12 +29,6 @@ WHOLE_LOOK_SECONDS = 60.0  # between two looks of the sweep at all routers
 IDLE_MS = 1000  # a source without running routers gets no new task for this long. The sweep checks it meanwhile
 
 RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND state = 'running')"
-
-
-@cache
-def client() -> redis.Redis:
-    """Returns this worker's connection to Redis, which is kept between tasks."""
-    return redis_client.connect(settings.REDIS_URL)
 
 
 def flag(source_id: int) -> str:
@@ -99,15 +92,16 @@ def head_of(source_id: int) -> int:
 
 @shared_task(name="routers.advance")
 def advance_source(source_id: int) -> None:
-    if client().get(flag(source_id)) == HELD:
+    client = redis_client.shared(settings.REDIS_URL)
+    if client.get(flag(source_id)) == HELD:
         return
     left = forward(source_id)
     if not left and not prepared(RUNNING, [source_id])[0][0]:
-        client().pexpire(flag(source_id), IDLE_MS)
+        client.pexpire(flag(source_id), IDLE_MS)
         return
     # From here on, other processes can ask again. A last check finds appends whose request was refused until now.
-    client().delete(flag(source_id))
-    request_advance(client(), left or behind(now_ms(), source_id))
+    client.delete(flag(source_id))
+    request_advance(client, left or behind(now_ms(), source_id))
 
 
 class Sweeps:

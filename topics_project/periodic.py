@@ -16,9 +16,8 @@ import redis
 from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
-from base import outage
+from base import outage, redis_client
 from base.errors import NotReady, TopicsError
-from push.bus.health import client
 from store import server_clock
 from store.database import translated
 
@@ -71,12 +70,13 @@ class RepeatedTask(celery.Task):
     def once(self, seconds: float, *args: Any, **kwargs: Any) -> Any:
         """`seconds`: the interval of the task."""
         mark, began = mark_of(self.name), time.monotonic()
+        client = redis_client.shared(settings.REDIS_URL)
         with suppress(redis.RedisError):
-            if not client().set(mark, 1, nx=True, px=int(seconds * SHARE * 1000)):
+            if not client.set(mark, 1, nx=True, px=int(seconds * SHARE * 1000)):
                 return None
         try:
             return super().__call__(*args, **kwargs)
         finally:
             left = max(seconds * SHARE - (time.monotonic() - began), seconds * LEAST_SHARE)
             with suppress(redis.RedisError):
-                client().set(mark, 1, px=int(left * 1000))
+                client.set(mark, 1, px=int(left * 1000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache
 from typing import Any
 
 import redis
@@ -14,14 +13,9 @@ from base.errors import NotReady
 from store.script import Pause, Script, Shared, Statement
 
 
-@cache
-def client() -> redis.Redis:
-    return redis_client.connect(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
-
-
 def ping() -> bool:
     try:
-        return bool(client().ping())
+        return bool(redis_client.shared(settings.REDIS_URL).ping())
     except (redis.RedisError, OSError):
         return False
 
@@ -68,7 +62,7 @@ def check() -> Script[None]:
 def cpu_ms() -> dict[str, float]:
     """Returns the CPU time (ms) that Redis has used since its start. Empty if Redis does not answer."""
     try:
-        info = client().info("cpu")
+        info = redis_client.shared(settings.REDIS_URL).info("cpu")
     except (redis.RedisError, OSError):
         return {}
     return {f"used_cpu_{kind}": float(info[f"used_cpu_{kind}"]) * 1000 for kind in ("user", "sys")}

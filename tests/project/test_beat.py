@@ -18,6 +18,7 @@ import redis
 from celery import Celery
 from django.conf import settings
 
+from base import redis_client
 from base.clock import now_ms
 from base.processes import die_with_parent
 from tests.deadlines import DEADLINE
@@ -27,7 +28,7 @@ from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK
-from topics_project.periodic import client, mark_of
+from topics_project.periodic import mark_of
 
 DAY_MS = 86_400_000
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
@@ -224,25 +225,26 @@ def test_a_worker_whose_clock_is_ahead_works_by_the_clock_of_postgresql(
 def test_messages_that_piled_up_are_skipped() -> None:
     app, name = Celery("pile", task_cls="topics_project.periodic:RepeatedTask"), "console.thin"  # each 600 s
     runs: list[int] = []
+    client = redis_client.shared(settings.REDIS_URL)
 
     @app.task(name=name)
     def step() -> None:
         runs.append(1)
 
-    client().delete(mark_of(name))
+    client.delete(mark_of(name))
     step()  # a direct call runs always, and leaves no mark
     step.push_request(called_directly=False)
     try:
         for _ in range(5):
             step()
         assert len(runs) == 2
-        client().delete(mark_of(name))
+        client.delete(mark_of(name))
         step()
         assert len(runs) == 3
-        assert 0 < client().pttl(mark_of(name)) <= 480_000
+        assert 0 < client.pttl(mark_of(name)) <= 480_000
     finally:
         step.pop_request()
-        client().delete(mark_of(name))
+        client.delete(mark_of(name))
 
 
 def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat], queue: redis.Redis) -> None:

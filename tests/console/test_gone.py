@@ -27,7 +27,7 @@ def test_a_deleted_topic_leaves_no_samples(db: None) -> None:
         put("gone-0", str(minute))
     assert left() == {("topic", id) for id in (kept, *topics)}
     for number in range(30):
-        delete_topic(f"gone-{number}")
+        delete_topic(f"gone-{number}", False, now_ms())
     before = Sample.objects.filter(kind="all").count()
     assert gone.GoneObjects().drop() == 30
     assert left() == {("topic", kept)}

@@ -49,6 +49,7 @@ def test_a_start_removes_the_folders_of_killed_runs_alone(run: Run, temporary: P
     running = run("running")
     (kept,) = folders(temporary)
     killed = run("killed")
+    assert samples(HttpClient(killed.port))
     killed.kill()
     (abandoned,) = folders(temporary) - {kept}
     assert list(abandoned.glob("*.db"))

@@ -79,6 +79,7 @@ def test_what_many_ended_clients_leave() -> None:
     worked(kept)
     counters.flush()
     reporters.report(NOW)
+    upkeep()
     before, shown = rows(), series()
     clients = [added(f"client-{number}") for number in range(MANY)]
     run(publish("orders", Event(type="create", url="https://example.org/2"), publisher, NOW))

@@ -1,4 +1,4 @@
-"""Deletes what logins leave behind in bounded steps: expired sessions of browsers, and old notes of django-axes."""
+"""Deletes expired sessions of browsers, and old notes of django-axes, in bounded steps."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ class Postgres:
 
 
 def postgres_in(folder: Path) -> list[int]:
-    """Returns the processes of PostgreSQL whose data is in `folder`. A shell in the folder is none of them."""
+    """Returns the processes of PostgreSQL with their data in `folder`, and no shell that is there, too."""
     found = []
     for pid in processes_in(folder):
         with contextlib.suppress(OSError):  # the process has exited

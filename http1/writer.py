@@ -14,7 +14,7 @@ AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: the kernel drops unsent data and
 
 
 class Writer:
-    """Writes the answer to one request: `begin`, `write` for each part, `end` or `break_off`; or `send` for a whole answer.
+    """Writes the answer to one request. `send` takes a whole answer. For parts: `begin`, `write` each, then `end` or `break_off`.
 
     `gone` is resolved when the client has disconnected. After that, nothing is written.
     """

@@ -1,8 +1,8 @@
 """Heartbeats of the processes of an instance, in memory that is shared with the supervisor (docs/deploy.md).
 
-A process that is stopped, or whose event loop hangs, keeps its sockets: the kernel still accepts connections, but no process
-answers. So each process writes the time into a file that is mapped into memory. The supervisor kills a process whose heartbeat
-is late. A web process writes from its event loop. The other processes write from a thread.
+If a process is stopped, or its event loop hangs, the kernel still accepts connections to it, and nothing answers them. So each
+process writes the time into a file that is mapped into memory, a web process from its event loop, and the others from a thread.
+The supervisor kills a process if its last heartbeat is too old.
 
 Only processes with a supervisor have these heartbeats, and only on Linux. Linux shows the start time of a process, and so whether
 a pid still belongs to the same process.

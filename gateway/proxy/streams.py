@@ -146,7 +146,7 @@ class Events:
         return part
 
     def last(self) -> Exception:
-        """Returns what follows the event that says why the gateway ended the stream."""
+        """Returns the end behind the last event: a cut, if the client shall connect again."""
         return StopAsyncIteration() if self.why is None or self.why.is_final else BrokenOff()
 
     async def part(self) -> bytes:

@@ -97,6 +97,13 @@ def each_kind(gateway: Running, streams: Streams, name: str) -> list[Stream]:
     return found
 
 
+def check_cut(found: list[Stream]) -> None:
+    """Each stream tells `shutting_down`, and then has no last chunk."""
+    for stream in found:
+        assert stream.event("error")["code"] == "shutting_down"
+        assert not stream.ends_cleanly()
+
+
 def test_a_gateway_that_stops_cuts_its_streams(
     two_servers: tuple[Instance, Instance], gateways: Gateways, streams: Streams, name: str
 ) -> None:
@@ -104,9 +111,7 @@ def test_a_gateway_that_stops_cuts_its_streams(
     gateway = gateways(static(two_servers[0].port))
     found = each_kind(gateway, streams, name)
     assert gateway.stop() == 0
-    for stream in found:
-        assert stream.event("error")["code"] == "shutting_down"
-        assert not stream.ends_cleanly()
+    check_cut(found)
 
 
 def test_the_cut_of_a_server_that_stops_passes(
@@ -124,9 +129,7 @@ def test_the_cut_of_a_server_that_stops_passes(
         joined.records(2)
         found.append(joined)
         server.stop()
-        for stream in found:
-            assert stream.event("error")["code"] == "shutting_down"
-            assert not stream.ends_cleanly()
+        check_cut(found)
 
 
 def test_a_stream_follows_a_topic_that_moves_after_a_reload(

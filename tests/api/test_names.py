@@ -166,6 +166,8 @@ PROBES: dict[Endpoint, list[Probe]] = {
             status=409,
         ),
         same("error.detail.router", "routers/{a}-new", "{b}-dest", "*", body=FAN_IN, status=409),
+        same("error.detail.source", "routers/{a}-new", "{b}-mid", "*", body=FAN_IN, status=409),
+        same("error.detail.dest", "routers/{a}-new", "{a}-dest", "{a}-dest", body=FAN_IN, status=409),
         same(
             "error.message",
             "routers/{a}-new",
@@ -180,7 +182,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
             "routers/{a}-alien",
             {"source": "{a}-x", "dest": "{a}-y"},
             (409, 403),
-            {"reason": "router_leads_elsewhere", "source": "{b}-home", "dest": "{b}-mid"},
+            {"reason": "router_leads_elsewhere", "router": "{a}-alien", "source": "{b}-home", "dest": "{b}-mid"},
             {"router": "{a}-alien"},
         ),
     ],

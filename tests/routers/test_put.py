@@ -203,7 +203,7 @@ def test_a_second_source_into_a_dest_is_refused(api: ApiClient, names: Iterator[
     first = route(api, a, dest)
     refused = api.put(f"/v0/routers/{b}->{dest}", {"source": b, "dest": dest})
     assert (refused.status, refused.code) == (409, "topic_exists_incompatible")
-    assert refused.detail == {"reason": "router_dest_fan_in", "router": first}
+    assert refused.detail == {"reason": "router_dest_fan_in", "dest": dest, "source": a, "router": first}
     assert api.get(f"/v0/topics/{b}").status == 404
     # Both have to allow it.
     refused = api.put(f"/v0/routers/{b}->{dest}", {"source": b, "dest": dest, "allow_fan_in": True})
@@ -232,7 +232,7 @@ def test_a_router_cannot_be_led_elsewhere(api: ApiClient, names: Iterator[str], 
     elsewhere = next(names)
     refused = api.put(f"/v0/routers/{router}", {**ends, other: elsewhere})
     assert (refused.status, refused.code) == (409, "topic_exists_incompatible")
-    assert refused.detail == {"reason": "router_leads_elsewhere", **ends}
+    assert refused.detail == {"reason": "router_leads_elsewhere", "router": router, **ends}
     assert api.get(f"/v0/topics/{elsewhere}").status == 404
 
 

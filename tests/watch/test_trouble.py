@@ -237,10 +237,11 @@ def test_the_longest_stalled_are_cut_when_they_hold_too_much(instances) -> None:
     instance: Instance = instances(WEB_WORKERS="1", TOPICS_MAX_STALLED_BYTES=str(5 * 1024 * 1024))
     api, name = Api(instance.port), new_name()
     head = append_much(api, name, 5)
-    urls = [api.watch({name: {}}) for _ in range(30)]
+    large = {"max_batch_bytes": 262_144}  # a stalled stream holds one event
+    urls = [api.watch({name: {}}, **large) for _ in range(30)]
     with contextlib.ExitStack() as stack:
         # It waits for longer than the others, as the first of all. With little room, its kernel takes some bytes after each read.
-        slow, got = stack.enter_context(api.stream(api.watch({name: {}}), room=16_384)), list[Event]()
+        slow, got = stack.enter_context(api.stream(api.watch({name: {}}, **large), room=16_384)), list[Event]()
         clients = [stack.enter_context(contextlib.closing(deaf(instance.port, url))) for url in urls]
         gone: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""Clients in TypeScript and Go that generators make from /v0/schema. A short program with each compiles and runs."""
+"""Clients in TypeScript, Go and Rust that generators make from /v0/schema. A short program with each compiles and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tests.instances import Instance
 
 PRINTED = ["1", '{"id":7} true', "topic_not_found"]
 NPM = ("openapi-typescript@7", "openapi-fetch@0.14", "typescript@5", "@types/node@20")
-UNREACHABLE = re.compile(r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|E40[13])\b")
+UNREACHABLE = re.compile(  # as npm, Go and Cargo say it
+    r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|E40[13])\b"
+    r"|dial tcp|40[13] Forbidden|Could(n't| not) (resolve|connect)|Connection refused|timed out"
+)
 TYPESCRIPT = """
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
@@ -65,6 +68,44 @@ func main() {
 	fmt.Println(err.(*topics.GenericOpenAPIError).Model().(topics.Error).Error.Code)
 }
 """
+CARGO = """
+[package]
+name = "program"
+edition = "2021"
+
+[dependencies]
+serde_json = "1"
+topics = { path = "topics", default-features = false }
+
+[profile.dev]
+debug = false
+incremental = false
+"""
+RUST = """
+use topics::apis::{configuration::Configuration, records_api, topics_api, Error};
+use topics::models::{Append, AppendRequest, Diff, NewRecord};
+
+fn main() {
+    let given: Vec<String> = std::env::args().collect();
+    let configuration = Configuration { base_path: given[1].clone(), ..Configuration::new() };
+    let topic = &given[2];
+    let mut record = NewRecord::new(Some(serde_json::json!({"id": 7})));
+    record.tag = Some(Some("order:7".to_owned()));
+    let body = AppendRequest::Append(Box::new(Append::new(vec![record])));
+    let done = records_api::append(&configuration, topic, body, None, None, None).unwrap();
+    println!("{}", done.first_seq);
+    let read = records_api::read(&configuration, topic, Some(Diff::new())).unwrap();
+    println!("{} {}", read.records[0].data.as_ref().unwrap(), read.caught_up);
+    // All refusals have one shape, so the generated enum takes each for its first variant.
+    match topics_api::get_topic(&configuration, "absent", None) {
+        Err(Error::ResponseError(answer)) => match answer.entity {
+            Some(topics_api::GetTopicError::Status400(refusal)) => println!("{}", refusal.error.code),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+"""
 
 
 @pytest.fixture
@@ -85,15 +126,7 @@ def run(folder: Path, *command: str) -> list[str]:
 @pytest.mark.skipif(shutil.which("npm") is None, reason="a client in TypeScript needs Node.js with npm")
 def test_typescript(server: Instance, folder: Path, name: str) -> None:
     (folder / "package.json").write_text('{"type": "module", "private": true}')
-    installed = subprocess.run(
-        ["npm", "install", "--fetch-retries=1", "--no-audit", "--no-fund", *NPM],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    if UNREACHABLE.search(installed.stderr):
-        pytest.skip("NOT TRIED: the registry of npm is not reachable")
-    assert installed.returncode == 0, installed.stderr
+    fetch(folder, "npm", "install", "--fetch-retries=1", "--no-audit", "--no-fund", *NPM)
     run(folder, "npx", "openapi-typescript", "schema.json", "-o", "api.d.ts")
     (folder / "program.ts").write_text(TYPESCRIPT)
     run(folder, "npx", "tsc", *TSC, "program.ts")
@@ -109,10 +142,34 @@ def test_go(server: Instance, folder: Path, name: str) -> None:
     run(folder, "java", *BRIEF, "-jar", str(generator()), *generate)
     package = folder / "topics"
     (package / "go.mod").write_text("module example.com/topics\n\ngo 1.23\n")
+    fetch(package, "go", "get", "gopkg.in/validator.v2@v2.0.1")  # the generated client imports it
     (package / "program").mkdir()
     (package / "program" / "main.go").write_text(GO)
     run(package, "go", "build", "-ldflags=-s -w", "-o", "../program", "./program")
     assert run(folder, "./program", server.url, name) == PRINTED
+
+
+@pytest.mark.skipif(
+    None in map(shutil.which, ("cargo", "java")), reason="a client in Rust needs Cargo, and Java for its generator"
+)
+def test_rust(server: Instance, folder: Path, name: str) -> None:
+    settings = "packageName=topics,supportAsync=false"
+    generate = ["generate", "-g", "rust", "-i", "schema.json", "-o", "topics", "--additional-properties", settings]
+    run(folder, "java", *BRIEF, "-jar", str(generator()), *generate)
+    (folder / "Cargo.toml").write_text(CARGO)
+    (folder / "src").mkdir()
+    (folder / "src" / "main.rs").write_text(RUST)
+    fetch(folder, "cargo", "fetch", "--config", "net.retry=1")
+    run(folder, "cargo", "build", "--quiet", "--offline")
+    assert run(folder, "target/debug/program", server.url, name) == PRINTED
+
+
+def fetch(folder: Path, *command: str) -> None:
+    """Runs a command that downloads libraries. Skips the test if their server is not reachable."""
+    fetched = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if UNREACHABLE.search(fetched.stderr):
+        pytest.skip(f"NOT TRIED: {' '.join(command[:2])} does not reach its server")
+    assert fetched.returncode == 0, fetched.stderr
 
 
 def generator() -> Path:

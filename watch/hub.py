@@ -16,6 +16,7 @@ from typing import Protocol
 from base.clock import now_ms
 from base.errors import TopicsError
 from base.neighbours import Neighbours
+from base.outage import Pace
 from base.per_loop import PerLoop
 from store.database import translated
 from store.loop import here
@@ -31,7 +32,6 @@ from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.9  # between two queries of all heads
-QUIET_SECONDS = 30.0  # between two log lines about trouble
 MOST_VIEWS = 8  # followers whose views get the records of an append from memory
 
 # The fields also give the effective priority: the configured priority, and when the topic was last touched.
@@ -92,7 +92,7 @@ class Hub:
         self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # run once a second, in this order
         self.running = asyncio.create_task(self.run())
         self.listening: asyncio.Task[None] | None = None
-        self.quiet_until = 0.0
+        self.pace = Pace()
         self.soon_tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
         self.nearby: Nearby | None = None
         wake.listen(self.hint)
@@ -169,9 +169,7 @@ class Hub:
             known = error if isinstance(error, TopicsError) else translated(error)
             if known is None:
                 log.exception("Periodic work of the streams failed. The server retries")
-            elif self.loop.time() >= self.quiet_until:
-                # PostgreSQL is unavailable, and every chore of every round would log this. One line in 30 seconds is enough.
-                self.quiet_until = self.loop.time() + QUIET_SECONDS
+            elif self.pace.is_due():  # every chore of every round would log this
                 log.warning("Streams wait for PostgreSQL: %s. The server retries", known)
 
     async def look(self) -> None:

@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 
 from base import errors
 from base.errors import TopicsError
+from base.outage import Pace
 from store.database import translated
 from wire.keys import OPEN, Key
 
 log = logging.getLogger(__name__)
-TELL_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -68,14 +68,13 @@ class RefusedRequests:
     """Tells the log of requests that this process refuses without PostgreSQL: the first, and then a sum once a minute."""
 
     def __init__(self) -> None:
-        self.refused, self.told = 0, -TELL_SECONDS
+        self.refused, self.pace = 0, Pace()
 
     def note(self, why: str) -> None:
         self.refused += 1
-        now = time.monotonic()
-        if now - self.told >= TELL_SECONDS:
+        if self.pace.is_due():
             log.warning("Requests got 503: %s. Since the last such line: %d", why, self.refused)
-            self.refused, self.told = 0, now
+            self.refused = 0
 
 
 refused_requests = RefusedRequests()

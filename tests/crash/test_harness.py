@@ -74,6 +74,10 @@ def test_the_clock_steps_under_a_running_process(tmp_path: Path) -> None:
             stepped, later = ask()
             # Both clocks go on meanwhile, by the same time; only one of them jumps.
             assert stepped - wall == pytest.approx(step + later - monotonic, abs=0.2)
+        for pid, step in ((process.pid, 3600.0), (os.getpid(), 0.0), (0, 0.0)):
+            clock.step_one(pid, 3600.0)
+            stepped, later = ask()
+            assert stepped - wall == pytest.approx(step + later - monotonic, abs=0.2)
         process.stdin.close()
 
 

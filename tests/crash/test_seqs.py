@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -42,6 +43,7 @@ class Witness:
         self.read = 0
         self.tombstones = 0
         self.ending = threading.Event()
+        self.failed = threading.Event()
         self.lock = threading.Lock()
 
     def note(self, seq: int, data: str) -> None:
@@ -53,8 +55,16 @@ class Witness:
         try:
             answer = call()
         except OSError:
+            answer = None
+        if answer is None or answer.status != 200:
+            time.sleep(0.01)  # the service needs the cores to come back
             return None
-        return answer.json if answer.status == 200 else None
+        return answer.json
+
+    def fail(self) -> None:
+        """Ends the writers, and the readers that would wait for LAST."""
+        self.ending.set()
+        self.failed.set()
 
     def wait_for_reads(self) -> None:
         before = self.read
@@ -120,7 +130,7 @@ class Mirror:
     def follow(self, witness: Witness, topic: str) -> None:
         """By diffs, up to LAST."""
         seq = 0
-        while LAST not in self.held.values():
+        while LAST not in self.held.values() and not witness.failed.is_set():
             window = witness.ask(partial(witness.live.diff, topic, from_seq=seq, wait_ms=100))
             if window is None:
                 continue

@@ -1,7 +1,8 @@
 /* A clock that steps: preloaded into a process, it adds to the wall clock what a file says, from one call to the next.
  *
- * CRASH_CLOCK names the file: eight bytes, nanoseconds, mapped into every process that looks at the time. PostgreSQL and Redis keep
- * their clock, as servers on another machine would. The kernel's clock stays, so a wait until a wall clock's time is moved back.
+ * CRASH_CLOCK names the file: three numbers of eight bytes, mapped into every process that looks at the time. The first is of all
+ * processes, in nanoseconds. The second is the pid of one process, and the third is what this one has beside the first. PostgreSQL
+ * and Redis keep their clock, as servers on another machine would. The kernel's clock stays, so a wait until a wall clock's time is moved back.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,19 +19,23 @@
 
 #define SECOND 1000000000LL
 
-static const volatile int64_t *offset;
+static const volatile int64_t *page;
 
-__attribute__((constructor)) static void open_offset(void) {
+static int64_t offset(void) {
+    return page[0] + (page[1] && page[1] == getpid() ? page[2] : 0);
+}
+
+__attribute__((constructor)) static void open_page(void) {
     const char *path = getenv("CRASH_CLOCK");
     if (!path || !strcmp(program_invocation_short_name, "postgres") || !strcmp(program_invocation_short_name, "redis-server"))
         return;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return;
-    void *page = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *mapped = mmap(NULL, 3 * sizeof *page, PROT_READ, MAP_SHARED, file, 0);
     close(file);
-    if (page != MAP_FAILED)
-        offset = page;
+    if (mapped != MAP_FAILED)
+        page = mapped;
 }
 
 static void add(struct timespec *when, int64_t nanoseconds) {
@@ -51,8 +56,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (!real)
         real = dlsym(RTLD_NEXT, "clock_gettime");
     int failed = real(clock, now);
-    if (!failed && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        add(now, *offset);
+    if (!failed && page && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        add(now, offset());
     return failed;
 }
 
@@ -79,7 +84,7 @@ int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict unt
     struct timespec then = *until;
     if (!real)
         real = dlsym(RTLD_NEXT, "sem_timedwait");
-    if (offset)
-        add(&then, -*offset);
+    if (page)
+        add(&then, -offset());
     return real(semaphore, &then);
 }

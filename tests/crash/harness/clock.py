@@ -24,9 +24,9 @@ class Clock:
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise NoClock(f"the clock does not compile: {done.stderr.strip().splitlines()[-1]}")
-        file.write_bytes(bytes(8))
+        file.write_bytes(bytes(24))
         with file.open("r+b") as opened:
-            self._page = mmap.mmap(opened.fileno(), 8)
+            self._page = mmap.mmap(opened.fileno(), 24)
         for path in (folder, library, file):  # PostgreSQL is another user, and loads it, too
             path.chmod(0o755)
         self.environment = {"LD_PRELOAD": str(library), "CRASH_CLOCK": str(file)}
@@ -34,6 +34,10 @@ class Clock:
     def step(self, seconds: float) -> None:
         """From now on it is so many seconds ahead of the true time, or behind it."""
         self._page[:8] = struct.pack("q", int(seconds * 1e9))
+
+    def step_one(self, pid: int, seconds: float) -> None:
+        """From now on the clock of this process alone is so many seconds ahead of the others, or behind them."""
+        self._page[8:] = struct.pack("qq", pid, int(seconds * 1e9))
 
 
 class NoClock(Exception):

@@ -37,6 +37,12 @@ HOLD_HEAD = """
 SELECT FROM topics_topichead WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s) FOR UPDATE
 """
 
+READ_ONLY = "ALTER ROLE CURRENT_USER SET default_transaction_read_only = on"
+AS_BEFORE = "ALTER ROLE CURRENT_USER RESET default_transaction_read_only"
+END_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid()
+"""
+
 # Ends a fault; False: that has to be tried again, since something else is in the way.
 Undo = Callable[[], bool]
 
@@ -225,6 +231,23 @@ def demote_redis(scene: Scene) -> Undo:
     return lambda: follow("NO", "ONE")
 
 
+def make_role_read_only(scene: Scene) -> Undo:
+    """An operator makes the role read only, as before an upgrade, and ends its sessions. New ones begin with that setting."""
+
+    def ran(*statements: str) -> bool:
+        with (
+            contextlib.suppress(psycopg.Error, AssertionError),  # PostgreSQL is away
+            scene.instance.connect(connect_timeout=2, options="-c default_transaction_read_only=off") as connection,
+        ):
+            for each in statements:
+                connection.execute(each)
+            return True
+        return False
+
+    scene.missed = not ran(READ_ONLY, END_SESSIONS)
+    return lambda: ran(AS_BEFORE)
+
+
 def hold_head(scene: Scene) -> Undo:
     """Somebody locks the head of a topic that writers append to under keys, and keeps the lock."""
     topic = scene.pick.choice(["keyed.disk", "keyed.fsync", "disk"])
@@ -297,6 +320,24 @@ def step_clock(seconds: float) -> Callable[[Scene], Undo]:
     return act
 
 
+def step_clock_of(who: Who, seconds: float) -> Callable[[Scene], Undo]:
+    """The clock of one of these processes alone, as on one of several machines."""
+
+    def act(scene: Scene) -> Undo:
+        clock = scene.clock
+        assert clock is not None
+        for process in scene.one_of(who(scene.processes)):
+            clock.step_one(process.pid, seconds)
+
+        def step_back() -> bool:
+            clock.step_one(0, 0)
+            return True
+
+        return step_back
+
+    return act
+
+
 def fill_disk(scene: Scene) -> Undo:
     disk = scene.disk
     assert disk is not None
@@ -353,9 +394,24 @@ FAULTS = [
     Fault("flush Redis", "flushed redis", flush_redis),
     Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),
     Fault("make Redis a replica", "replica", demote_redis, hold=(1, 3)),
+    Fault("make the role of PostgreSQL read only", "read-only role", make_role_read_only, hold=(1, 3)),
     Fault("take all connections of PostgreSQL", "connections", take_connections, hold=(1.5, 2.5)),
     Fault("step the clock an hour ahead", "clock", step_clock(HOUR), hold=(0.5, 2.5), needs="clock"),
     Fault("step the clock an hour back", "clock", step_clock(-HOUR), hold=(0.5, 2.5), needs="clock"),
     Fault("step the clock ten seconds back", "clock", step_clock(-10), hold=(0.5, 2.5), needs="clock"),
+    Fault(
+        "step the clock of a process of the pool an hour ahead",
+        "clock of one",
+        step_clock_of(lambda p: p.pool, HOUR),
+        hold=(0.5, 2.5),
+        needs="clock",
+    ),
+    Fault(
+        "step the clock of a web worker three seconds ahead",
+        "clock of one",
+        step_clock_of(lambda p: p.web_workers, 3),
+        hold=(0.5, 2.5),
+        needs="clock",
+    ),
     Fault("fill the disk", "disk", fill_disk, hold=(1, 3), needs="disk"),
 ]

@@ -16,6 +16,7 @@ from outbox.rows import Row
 from store.codec import Rows as Answer
 from store.script import Done, Script, Statement
 from topics.append.appending import known_topic
+from topics.append.doubles import check_numbers
 from topics.append.judged import Judged, outcome_of, prepare, verdicts
 from topics.append.plain import Write
 from topics.append.records import Append, columns
@@ -173,6 +174,8 @@ def step_of(topic: CachedTopic, run: list[Row], now: int) -> Write:
     records = [row.record() for row in run]
     rows = columns(records, None)
     hooks.value.check_records(topic.name, rows.data)
+    if topic.takes_doubles:
+        check_numbers(rows)
     keyed = any(row.key is not None for row in run)
     if not keyed and not topic.judges:
         return Write(topic, rows, now)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pyarrow as pa
 
+from base.doubles import beyond_double, overflow, overflows
 from base.errors import InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
 from pipeline.chunks import Bounds, Chunk, chunks
 from topics.read.totals import BYTES, TOPICS
@@ -40,6 +41,7 @@ ON CONFLICT (topic_id, writer, partition) DO UPDATE
  WHERE w.batch < excluded.batch OR (w.batch = excluded.batch AND w.records = %(expected)s)
 RETURNING records
 """
+TAKES_DOUBLES = "SELECT FROM topics_topic WHERE name = %s AND numbers = 'double'"
 # The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
 LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
 REFUSALS: dict[str | None, type[TopicsError]] = {"topic_sealed": TopicSealed, "topic_full": TopicFull}
@@ -103,8 +105,21 @@ def append_whole(connection: psycopg.Connection[Any], claim: Claim, made: Iterat
             if now is None or now < 0:
                 # The first chunk found the batch of another attempt. All other chunks run under the same lock.
                 return 0
+            if connection.execute(TAKES_DOUBLES, [claim.topic]).fetchone() is not None:
+                check_numbers(chunk)
             done = now
     return done
+
+
+def check_numbers(chunk: Chunk) -> None:
+    """Raises InvalidRequest if a topic that takes doubles alone must not get these records.
+
+    The caller has appended them, so it holds the topic and knows its config. A restore does not call it: it keeps each record.
+    """
+    for name, texts in (("data", chunk.data.encode()), ("meta", chunk.metas.encode())):
+        if overflows(texts):
+            index, _, path = (overflow(texts) or "")[1:].partition("]")
+            raise beyond_double(f"records[{index}].{name}{path}", int(index))
 
 
 def append_in_order(

@@ -16,6 +16,7 @@ from base.names import check_topic_name
 from queues.leases import not_a_queue
 from store import disk
 from store.script import Script, Statement, atomically
+from topics.append.doubles import ALONE, check_numbers
 from topics.append.records import NO_META, Rows
 from topics.cache import CachedTopic, as_known
 from topics.heads import LOCK_HEAD, LOCK_TOPIC
@@ -139,22 +140,24 @@ def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> S
         "meta": None if meta == NO_META else bytes(meta).decode(),
         "data": bytes(rows.data[0]).decode(),
     }
-    return (yield from atomically(put_locked(topic, columns, rows.digest()), (topic, name)))
+    return (yield from atomically(put_locked(topic, columns, rows), (topic, name)))
 
 
-def put_locked(topic: str, columns: dict[str, Any], digest: str) -> Script[tuple[StoredSchedule, bool]]:
+def put_locked(topic: str, columns: dict[str, Any], rows: Rows) -> Script[tuple[StoredSchedule, bool]]:
     yield Statement(LOCK_TOPIC, (topic,))  # until the commit, no call deletes the topic
-    topic_id = yield from queue_of(topic)
+    queue = yield from queue_of(topic)
     # A worker process that appends jobs holds the head. So a job of this schedule has come, and is noted, or has not come yet.
-    yield Statement(LOCK_HEAD, (topic_id,))
+    yield Statement(LOCK_HEAD, (queue.id,))
     name, not_before = columns["name"], columns["not_before"]
     if columns["cron"] is None:
-        done = yield Statement(WHEN_DONE, (topic_id, name, not_before, digest))
+        done = yield Statement(WHEN_DONE, (queue.id, name, not_before, rows.digest()))
         if done:
             record = (columns["tag"], columns["node"], columns["meta"], columns["data"])
             return stored((name, None, "UTC", not_before, None, 1, *done[0], None, *record)), False
-    yield Statement(FORGET, (topic_id, name))
-    ((is_new, *row),) = yield Statement(PUT, {"topic_id": topic_id, **columns})
+    if queue.takes_doubles:
+        check_numbers(rows, ALONE)
+    yield Statement(FORGET, (queue.id, name))
+    ((is_new, *row),) = yield Statement(PUT, {"topic_id": queue.id, **columns})
     most = settings.TOPICS_MAX_SCHEDULES
     if is_new and most:
         ((count,),) = yield Statement(COUNT, (most + 1,))
@@ -164,8 +167,8 @@ def put_locked(topic: str, columns: dict[str, Any], digest: str) -> Script[tuple
 
 def get_schedule(topic: str, name: str) -> Script[StoredSchedule]:
     """Raises TopicNotFound, NotAQueue or NotFound."""
-    topic_id = yield from queue_of(topic)
-    rows = yield Statement(ONE, (topic_id, name), quick=True)
+    queue = yield from queue_of(topic)
+    rows = yield Statement(ONE, (queue.id, name), quick=True)
     if not rows:
         raise NotFound(f"queue {topic!r} has no schedule {name!r}", topic=topic, schedule=name)
     return stored(rows[0])
@@ -173,8 +176,8 @@ def get_schedule(topic: str, name: str) -> Script[StoredSchedule]:
 
 def page_of_schedules(topic: str, after: str, limit: int, characters: int = 0) -> Script[list[StoredSchedule]]:
     """Returns the next schedules by name, with this many characters of data. Raises TopicNotFound or NotAQueue."""
-    topic_id = yield from queue_of(topic)
-    wanted = {"topic_id": topic_id, "after": after, "limit": limit, "characters": characters}
+    queue = yield from queue_of(topic)
+    wanted = {"topic_id": queue.id, "after": after, "limit": limit, "characters": characters}
     rows = yield Statement(PAGE, wanted, quick=True)
     return [StoredSchedule._make((*columns, None if data is None else {"data": data})) for *columns, data in rows]
 
@@ -182,21 +185,21 @@ def page_of_schedules(topic: str, after: str, limit: int, characters: int = 0) -
 def delete_schedule(topic: str, name: str) -> Script[bool]:
     """Returns whether the schedule existed. Raises TopicNotFound or NotAQueue."""
     check_topic_name(name, "schedule")
-    topic_id = yield from queue_of(topic)
-    deleted = yield Statement(DELETE, (topic_id, name))
-    yield Statement(FORGET, (topic_id, name))  # after a worker process that was about to append the job
+    queue = yield from queue_of(topic)
+    deleted = yield Statement(DELETE, (queue.id, name))
+    yield Statement(FORGET, (queue.id, name))  # after a worker process that was about to append the job
     return bool(deleted)
 
 
-def queue_of(name: str) -> Script[int]:
-    """Returns the id of a queue. Raises TopicNotFound or NotAQueue."""
+def queue_of(name: str) -> Script[CachedTopic]:
+    """Returns a queue. Raises TopicNotFound or NotAQueue."""
 
-    def look(topic: CachedTopic) -> Script[int | None]:
+    def look(topic: CachedTopic) -> Script[CachedTopic | None]:
         if not (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
             return None
         if topic.type != Topic.Type.QUEUE:
             raise marked(not_a_queue(name), topic.sealed)
-        return int(topic.id)
+        return topic
 
     return as_known(name, look)
 

@@ -21,7 +21,7 @@ from store.script import Script, Shared, Statement
 # advances them first.
 LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
-       t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
+       t.idempotency_window_ms, t.dedupe_node, t.numbers, h.routed, h.derived,
        t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
        t.leases_durable, t.unique_tags, t.sealed, h.era
   FROM topics_topic t CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = t.id LIMIT 1) h
@@ -47,6 +47,7 @@ class CachedTopic(NamedTuple):
     discard: str
     idempotency_window_ms: int
     dedupe_node: bool
+    numbers: str
     routed: bool
     derived: bool
     created_ts: int
@@ -80,6 +81,11 @@ class CachedTopic(NamedTuple):
     def judges(self) -> bool:
         """Whether the topic can refuse an append that has no conditions, or leave out some of its records."""
         return self.sealed or self.rejects or self.unique_tags
+
+    @property
+    def takes_doubles(self) -> bool:
+        """Whether the topic refuses numbers that no double holds."""
+        return self.numbers == "double"
 
     def expired_ts(self, now: int) -> int | None:
         """Returns the lowest `$ts` of a record that has not expired, or None if the topic has no TTL."""

@@ -32,6 +32,7 @@ Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 TopicType = Annotated[Literal["log", "queue"], Meta(title="TopicType")]
 Discard = Annotated[Literal["old", "reject"], Meta(title="Discard")]
 Durability = Annotated[Literal["fsync", "disk", "memory", "ephemeral"], Meta(title="Durability")]
+Numbers = Annotated[Literal["any", "double"], Meta(title="Numbers")]
 MIN_LEASE_MS, MAX_LEASE_MS, MAX_JITTER_MS = 100, 86_400_000, 60_000
 LeaseMs = Annotated[int, Meta(ge=MIN_LEASE_MS, le=MAX_LEASE_MS)]
 MAX_PRIORITY = 1000
@@ -70,6 +71,9 @@ class Config(Request):
     """Milliseconds for which the topic remembers an idempotency key. `120000` for a new topic."""
     dedupe_node: bool | UnsetType = UNSET
     """False: reads of this topic leave out no records by `node`. `true` for a new topic."""
+    numbers: Numbers | UnsetType = UNSET
+    """`any`: the topic takes every JSON number. `double`: an append with a number beyond the range of a 64-bit double, such as
+    `1e400`, is 400. `"any"` for a new topic."""
     lease_ms: LeaseMs | UnsetType = UNSET
     """For queues: milliseconds until a claimed job comes back, if its claim has no `lease_ms`. `30000` for a new topic."""
     claim_jitter_ms: Annotated[int, Meta(ge=0, le=MAX_JITTER_MS)] | UnsetType = UNSET
@@ -140,6 +144,8 @@ class WholeConfig(msgspec.Struct):
     """Milliseconds for which the topic remembers an idempotency key."""
     dedupe_node: bool
     """False: reads of this topic leave out no records by `node`."""
+    numbers: Numbers
+    """`double`: the topic refuses numbers beyond the range of a 64-bit double."""
     lease_ms: int
     """For queues: milliseconds after which a claimed job comes back."""
     claim_jitter_ms: int

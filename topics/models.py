@@ -42,6 +42,10 @@ class Topic(models.Model):
         MEMORY = "memory"
         EPHEMERAL = "ephemeral"
 
+    class Numbers(models.TextChoices):
+        ANY = "any"
+        DOUBLE = "double"
+
     id = models.BigAutoField(primary_key=True)
     # Collation "C": names are compared by bytes, and a prefix is a range of the unique index.
     name = models.CharField(max_length=255, unique=True, db_collation="C")
@@ -64,6 +68,7 @@ class Topic(models.Model):
     # The database has a default for later columns, too: during an upgrade, processes of the version before create topics.
     sealed = models.BooleanField(default=False, db_default=False)
     unique_tags = models.BooleanField(default=False, db_default=False)
+    numbers = models.CharField(max_length=8, choices=Numbers, default=Numbers.ANY, db_default=Numbers.ANY)
     created_ts = models.BigIntegerField()
 
     class Meta:

@@ -74,6 +74,7 @@ class TopicSettings(GivenFields):
     auto_create: bool | UnsetType = UNSET
     idempotency_window_ms: Amount | UnsetType = UNSET
     dedupe_node: bool | UnsetType = UNSET
+    numbers: Literal["any", "double"] | UnsetType = UNSET
     lease_ms: int | UnsetType = UNSET
     claim_jitter_ms: int | UnsetType = UNSET
     max_deliveries: int | UnsetType = UNSET
@@ -105,6 +106,7 @@ INERT: dict[str, Any] = {
     "auto_create": True,
     "idempotency_window_ms": 120_000,
     "dedupe_node": True,
+    "numbers": "any",
     "lease_ms": 30000,
     "claim_jitter_ms": 0,
     "max_deliveries": 0,
@@ -120,6 +122,7 @@ CANNOT = {
     "priority": "a stream of several Kafka topics has no priorities: leave it out",
     "idempotency_window_ms": "a key of a topic on Kafka is remembered for 120000 ms: leave it out",
     "dedupe_node": "a reader leaves out no nodes unless it names them: leave it out",
+    "numbers": "Kafka looks into no record: leave it out, and send large numbers as strings",
     "sealed": "deny writes to the topic with an ACL of Kafka, or with a filter Deny",
 }
 

@@ -16,6 +16,7 @@ from push.bus import health
 from push.bus.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
+from topics.append.doubles import takes
 from topics.append.judged import judge
 from topics.append.keys import check_key
 from topics.append.plain import Write
@@ -172,6 +173,8 @@ class Untimed(Rows):
 
 def write(topic: CachedTopic, rows: Rows, now: int, key: str | None = None) -> Script[bool]:
     """Appends the rows. Returns False if the topic has changed since `topic` was read: then nothing was written."""
+    if topic.takes_doubles and not (yield from takes(topic, rows, "event{path}")):
+        return False
     if topic.judges or key is not None:
         wanted = Append([NewRecord(each) for each in rows.data], idempotency_key=key)
         return (yield from judge(topic, wanted, rows, now)) is not None

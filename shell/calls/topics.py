@@ -41,6 +41,11 @@ AMOUNT = click.IntRange(0, 2**62)
 )
 @click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether reads can leave out nodes (default yes)")
 @click.option(
+    "--numbers",
+    type=click.Choice(["any", "double"]),
+    help="double: refuse numbers beyond the range of a double, such as 1e400 (default any)",
+)
+@click.option(
     "--type", type=click.Choice(["log", "queue"]), help="queue: workers claim its records as jobs (default log)"
 )
 @click.option(

@@ -28,6 +28,7 @@ DEFAULTS = {
     "auto_create": True,
     "idempotency_window_ms": 120_000,
     "dedupe_node": True,
+    "numbers": "any",
     "lease_ms": 30_000,
     "claim_jitter_ms": 0,
     "max_deliveries": 0,
@@ -64,6 +65,7 @@ def test_every_field_can_be_set_when_it_is_made_and_later(api: ApiClient, name: 
         "auto_create": False,
         "idempotency_window_ms": 5,
         "dedupe_node": False,
+        "numbers": "double",
         "sealed": True,
     }
     assert api.put(f"/v0/topics/{name}", wanted).json["config"] == {**DEFAULTS, **wanted}

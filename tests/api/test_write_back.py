@@ -35,8 +35,8 @@ class Put(NamedTuple):
 WHOLE_TOPIC = {
     "type": "queue", "ttl_ms": 3_600_000, "cap_records": 10, "cap_bytes": 1_000, "discard": "reject", "durability": "fsync",
     "durable": True, "priority": 7, "auto_priority": False, "auto_create": False, "idempotency_window_ms": 5,
-    "dedupe_node": False, "lease_ms": 100, "claim_jitter_ms": 2, "max_deliveries": 3, "dead_letter": "{topic}-dead",
-    "leases_durable": True, "unique_tags": True, "sealed": True,
+    "dedupe_node": False, "numbers": "double", "lease_ms": 100, "claim_jitter_ms": 2, "max_deliveries": 3,
+    "dead_letter": "{topic}-dead", "leases_durable": True, "unique_tags": True, "sealed": True,
 }  # fmt: skip
 WHOLE_ROUTER = {
     "source": "{topic}-a", "dest": "{topic}-b", "preserve_node": False, "preserve_tag": False,

@@ -204,6 +204,21 @@ def test_the_config_counts(app: Session, live: HttpClient, name: str) -> None:
     assert refused(error.value)[0] == "topic_sealed"
 
 
+def test_a_number_beyond_a_double_is_refused_where_the_topic_says_so(app: Session, live: HttpClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}", {"numbers": "double"})
+    assert appended(app, name, '[{"data": 1e308, "meta": {"a": "1e400"}}]') == (1, 1)
+    for record, field in (
+        ('{"data": {"amounts": [1, {"a b": -1e400}]}}', 'records[1].data.amounts[1]["a b"]'),
+        ('{"data": 1, "meta": {"x": 1e309}}', "records[1].meta.x"),
+    ):
+        over_http = live.post(f"/v0/topics/{name}", f'{{"records": [{{"data": 1}}, {record}]}}'.encode())
+        with pytest.raises(psycopg.Error) as error:
+            appended(app, name, f'[{{"data": 1}}, {record}]')
+        assert refused(error.value) == (over_http.code, over_http.json["error"]["message"])
+        assert refused(error.value)[1].startswith(f"{field} is beyond the range of a double")
+    assert append(app, name, 2) == (2, 2)
+
+
 def test_a_topic_that_nobody_may_create_is_not_created(app: Session, owner: Session, name: str) -> None:
     owner.execute("UPDATE door_limits SET max_topics = 1")
     try:

@@ -60,6 +60,18 @@ def test_a_full_topic_takes_what_fits(client: Clients, relay: Relay) -> None:
     assert told() == {"full": (1, "topic_full")}
 
 
+def test_a_number_beyond_a_double_stops_a_topic_that_refuses_it(client: Clients, relay: Relay) -> None:
+    one = client()
+    put_topic("amounts", Config(numbers="double"), now_ms())
+    for topic, data in (("amounts", "1"), ("amounts", "[1e400]"), ("amounts", "3"), ("other", "1e400")):
+        one.execute("SELECT topics.emit(%s, %s::text::json)", [topic, data])
+    finish(relay)
+    assert (read("amounts"), told()) == ([1], {"amounts": (2, "invalid_request")})
+    run(skip("amounts"))
+    again(relay)
+    assert (read("amounts"), told()) == ([1, 3], {})
+
+
 def test_a_cap_on_all_bytes_pauses_every_topic(client: Clients, relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
     one = client()
     emit(one, "t", 1)

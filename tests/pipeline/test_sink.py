@@ -300,6 +300,20 @@ def test_a_sealed_topic_takes_no_batch_and_knows_those_that_it_has(dsn: str) -> 
     assert append_whole(claim._replace(batch=8), records(1)) == 1
 
 
+def test_a_batch_with_a_number_beyond_a_double_is_refused_whole_and_a_restore_keeps_it(dsn: str) -> None:
+    scripts.put_topic("out", Config(numbers="double"), now_ms())
+    large = [batch({"data": "1"}, {"data": '{"amounts": [1, -1e400]}', "meta": "{}"})]
+    with pytest.raises(
+        InvalidRequest, match=r"^records\[1\]\.data\.amounts\[1\] is beyond the range of a double"
+    ) as error:
+        append_whole(Claim("out", "w", 0, 7), large)
+    assert error.value.detail == {"field": "records[1].data.amounts[1]", "index": 1}
+    with pytest.raises(InvalidRequest, match=r"^records\[0\]\.meta\.x is beyond"):
+        append_whole(Claim("out", "w", 0, 7), [batch({"data": "1", "meta": '{"x": 1e400}'})])
+    assert append_whole(Claim("out", "w", 0, 7), records(2)) == 2
+    assert append_in_order(Claim("out", "restore", 0, 0), large) == 2
+
+
 def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
     claim = Claim("out", "w", 0, 7)
     with database().connect() as session:

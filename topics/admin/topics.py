@@ -39,6 +39,7 @@ HELP = {
     "auto_create": "Stored and shown, without an effect yet.",
     "idempotency_window_ms": f"{MS} Time for which the topic remembers an idempotency key.",
     "dedupe_node": "Off: reads of this topic leave out no nodes.",
+    "numbers": "double: the topic refuses an append with a number beyond the range of a 64-bit double, such as 1e400.",
     "sealed": "On: the topic takes no records and no deletes, and routers into it wait.",
 }
 
@@ -85,7 +86,17 @@ class TopicAdmin(DomainAdmin):
         ("Retention", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
         (
             "Reads and writes",
-            {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority", "sealed")},
+            {
+                "fields": (
+                    "auto_create",
+                    "idempotency_window_ms",
+                    "dedupe_node",
+                    "numbers",
+                    "priority",
+                    "auto_priority",
+                    "sealed",
+                )
+            },
         ),
     )
     now = ("type", *columns, "created")

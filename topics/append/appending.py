@@ -12,6 +12,7 @@ from typing import Any
 from base.errors import InvalidRequest
 from store.script import Script, Statement, atomically
 from topics import limits, wake
+from topics.append.doubles import check_numbers, takes
 from topics.append.first import append_first
 from topics.append.judged import AtHead, append_once, judge
 from topics.append.plain import Write
@@ -48,6 +49,8 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         done: Appended | None
         if topic is None:
             done = yield from create_and_append(name, wanted, rows, now)
+        elif topic.takes_doubles and not (yield from takes(topic, rows)):
+            done = None
         elif wanted.plain and not topic.judges:
             done = yield Write(topic, rows, now)
         else:
@@ -75,6 +78,8 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
         raise InvalidRequest(
             "an append cannot create a sealed topic: leave sealed out, or create it with a PUT", field="sealed"
         )
+    if fields.get("numbers") == Topic.Numbers.DOUBLE:
+        check_numbers(rows)
     if wanted.expected_head is not None or fields.get("discard") == Topic.Discard.REJECT:
         # The append can still be refused, and must then leave no topic behind.
         return (yield from create_judged(name, wanted, rows, now))

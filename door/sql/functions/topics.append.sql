@@ -11,6 +11,7 @@ DECLARE
     known  topics_topic;
     held   bigint;
     done   record;
+    beyond record;
 BEGIN
     PERFORM door_check(append.topic, 'write');
     IF append.topic LIKE 'bus:%' THEN
@@ -40,6 +41,15 @@ BEGIN
     known := locked.topic;
     IF known.durability = 'fsync' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF known.numbers = 'double' THEN
+        SELECT * INTO beyond FROM records_overflow(lists.data, lists.metas);
+        IF beyond.field IS NOT NULL THEN
+            PERFORM door_refuse('invalid_request',
+                                format('%s is beyond the range of a double, and the topic has numbers "double": send the number as a string',
+                                       beyond.field),
+                                json_build_object('field', beyond.field, 'index', beyond.index));
+        END IF;
     END IF;
     SELECT * INTO done FROM topic_append(
         known, locked.head, now_ms, lists.data, lists.tags, lists.nodes, lists.metas, append.idempotency_key, append.expected_head);

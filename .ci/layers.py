@@ -32,7 +32,7 @@ each additional round trip would hold the head's lock longer.
     wire             HTTP without a domain
     store            PostgreSQL without a domain
     http1            HTTP/1.1 in an event loop
-    contract         the calls of a server
+    contract         the calls of a server, and the fields of their requests
     embedded         PostgreSQL and Redis for a machine without them
     base             errors, names, units, the clock
 """

@@ -10,12 +10,12 @@ from msgspec import UNSET, Meta
 from base.clock import now_ms
 from base.errors import NotFound, SessionEnded, ShareMoved, TopicNotFound
 from contract.operations import Operation
+from contract.reading import Seq
 from groups import groups, roster
 from groups.commits import Commit, commit
 from groups.sessions import leave
 from store.script import Script
 from topics.api.shapes import HeadSeq, TopicName
-from topics.read.diff import Seq
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint

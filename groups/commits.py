@@ -7,10 +7,10 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from base.errors import InvalidRequest, SessionEnded, ShareMoved
+from contract.reading import Seq
 from groups.groups import find
 from groups.joining import MOST_PARTITIONS
 from store.script import Script, Statement
-from topics.read.diff import Seq
 from wire.parse import Request
 
 # One transaction. If it is sent twice, the second time finds the cursors where they are, or a share that has moved.

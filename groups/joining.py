@@ -10,11 +10,11 @@ from msgspec import Meta
 
 from base.errors import Incompatible, InvalidRequest
 from base.names import check_topic_name
+from contract.reading import Seq
 from groups.partition import partition_of
 from store.script import Script, Statement, atomically
 from topics.cache import absent
 from topics.heads import ENDS
-from topics.read.diff import Seq
 from wire.keys import Key
 from wire.limits import LATER, check
 from wire.parse import Request

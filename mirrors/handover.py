@@ -20,6 +20,7 @@ import msgspec
 from base.bounds import MIRROR_STAMP
 from base.errors import BatchTooLarge, CursorMoved, Incompatible, InvalidRequest, TopicsError
 from base.names import check_topic_name
+from contract.reading import Seq
 from mirrors.sites import MOST_LOSSES, SAVE, SITES, Site, SiteLoss
 from mirrors.stamps import Origin, stamped
 from store import disk
@@ -34,7 +35,6 @@ from topics.config import Config, create_topic
 from topics.delete.records import expire_backlog
 from topics.heads import LOCK_CURRENT_HEAD
 from topics.models import Topic
-from topics.read.diff import Seq
 from wire.keys import Key
 from wire.parse import Request
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from base.bounds import MIRROR_STAMP
+from contract.appending import NO_META
 from topics.append.copies import CopiedRecord
-from topics.append.records import NO_META
 
 QUOTED = f'"{MIRROR_STAMP}"'.encode()
 

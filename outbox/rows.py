@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from topics.append.records import NO_META, NewRecord
+from contract.appending import NO_META
+from topics.append.records import NewRecord
 from topics.append.statements import MOST_RECORDS, array, texts
 
 MOST_BYTES = 16 * 1024 * 1024  # in a transaction of the relay: the relay holds them in memory

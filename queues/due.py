@@ -8,12 +8,13 @@ from collections import deque
 import msgspec
 
 from base.errors import InvalidRequest, TopicFull, TopicsError
+from contract.appending import NO_META
 from queues.rows import as_rows, first_of_tags
 from queues.schedules import next_ts, zone
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.append.judged import append_once
-from topics.append.records import NO_META, Append
+from topics.append.records import Append
 from topics.append.statements import SYNC, array
 from topics.cache import CachedTopic, forget_known, known_topic
 from topics.heads import LOCK_HEADS

@@ -11,11 +11,12 @@ from base.bounds import LETTER_FROM
 from base.errors import Outdated
 from base.names import TOPIC_NAME
 from base.patterns import matches
+from contract.reading import Match, Seq
 from store.script import Script, Statement
 from topics.append.statements import array
 from topics.cache import CachedTopic, as_known
 from topics.hooks import hooks
-from topics.read.diff import MAX_BYTES, Diff, Match, Seq, read_window
+from topics.read.diff import MAX_BYTES, Diff, read_window
 from wire.parse import Destruction
 
 LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"

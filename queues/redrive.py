@@ -20,6 +20,7 @@ from base.errors import (
     TopicSealed,
     TopicsError,
 )
+from contract.appending import NO_META
 from queues.leases import in_queue
 from queues.letters import LETTERS, Choice, Letters, choose
 from queues.rows import as_rows, first_of_tags
@@ -27,7 +28,7 @@ from store import disk
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.append.judged import append_once
-from topics.append.records import NO_META, Append
+from topics.append.records import Append
 from topics.append.statements import SYNC, array
 from topics.cache import CachedTopic, as_known, forget_known, known_topic
 from topics.delete.records import DELETE_SEQS

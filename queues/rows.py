@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from contract.appending import NO_META
 from store.codec import Rows as Found
-from topics.append.records import NO_META, Rows
+from topics.append.records import Rows
 
 TAG = 2  # the place of the tag in a row (key, node, tag, meta, data, …)
 

@@ -13,11 +13,12 @@ from django.conf import settings
 
 from base.errors import InvalidRequest, NotFound
 from base.names import check_topic_name
+from contract.appending import NO_META
 from queues.leases import not_a_queue
 from store import disk
 from store.script import Script, Statement, atomically
 from topics.append.doubles import ALONE, check_numbers
-from topics.append.records import NO_META, Rows
+from topics.append.records import Rows
 from topics.cache import CachedTopic, as_known
 from topics.heads import LOCK_HEAD, LOCK_TOPIC
 from topics.models import Topic

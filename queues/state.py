@@ -13,10 +13,11 @@ from base.bounds import check_token
 from base.depth import OLD_DEPTH
 from base.errors import InvalidRequest
 from base.labels import check_node
+from contract.appending import OBJECT, no_meta
 from queues.leases import MOST_ERROR_BYTES
 from queues.schedules import LATEST_TS, MOST_CRON_CHARACTERS, next_ts, zone
 from store.script import Script, Statement
-from topics.append.records import OBJECT, columns, no_meta
+from topics.append.records import columns
 from topics.audit import as_json
 from topics.cache import CachedTopic
 from topics.state import Number, StateKind, check_seqs

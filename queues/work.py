@@ -14,11 +14,12 @@ from msgspec import Meta
 from base.clock import now_ms
 from base.errors import NotAQueue, TopicNotFound, TopicsError
 from contract import sse
+from contract.config import LeaseMs
 from queues.claim import MOST_JOBS, claim
 from queues.settle import Nack, holding, parsed, settle
 from queues.waiting import freed
 from store.script import Statement
-from topics.config import MAX_PRIORITY, LeaseMs
+from topics.config import MAX_PRIORITY
 from topics.read.stamps import seen
 from watch.api import StreamQuery
 from watch.hub import Hub

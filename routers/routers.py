@@ -17,6 +17,7 @@ from base.errors import (
     RouterOutsidePrefixes,
 )
 from base.names import check_router_name, check_topic_name
+from contract.reading import Match, Seq
 from routers import graph
 from routers.models import Router
 from routers.stored import FIND, NAMING, StoredRouter, find
@@ -27,7 +28,7 @@ from topics.config import defaults, insert_topic
 from topics.cursors import owned as owned_cursors
 from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTER_FACTS
 from topics.hooks import hooks
-from topics.read.diff import Match, Seq, check_match
+from topics.read.diff import check_match
 from wire import limits
 from wire.keys import OPEN, Key
 from wire.parse import Request

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from base.errors import InvalidRequest
 from base.names import check_topic_name
+from contract.reading import Match, Seq
 from groups import api as groups
 from groups.commits import Commit
 from groups.joining import JoinOptions
@@ -19,7 +20,6 @@ from sockets.frames import RequestId
 from topics.api.records import append_records
 from topics.append.records import Append
 from topics.cache import cached
-from topics.read.diff import Match, Seq
 from watch.sessions import Selection, Start, Watch
 from wire.endpoint import Endpoint
 from wire.keys import Key

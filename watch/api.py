@@ -9,9 +9,9 @@ from msgspec import UNSET
 from base.clock import now_ms
 from base.errors import TopicNotFound
 from contract.operations import Operation
+from contract.reading import Seq
 from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
-from topics.read.diff import Seq
 from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from contract.reading import Seq
 from topics.api.shapes import EarliestSeq, HeadSeq, RecordShown, TopicName
-from topics.read.diff import Seq
 from wire.schema import Shape
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from random import randrange
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from django.conf import settings
@@ -18,9 +18,10 @@ from msgspec import Meta
 
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
-from contract.operations import EVENT_BYTES, MOST_EVENT_BYTES
+from contract.operations import MOST_EVENT_BYTES
+from contract.watching import SelectionFields, StartFields
 from store.script import Script, Statement
-from topics.read.diff import MAX_BYTES, MAX_LIMIT, Match, Seq, check_match, check_nodes
+from topics.read.diff import MAX_BYTES, MAX_LIMIT, check_match, check_nodes
 from watch.reading import ReadView
 from wire.answer import clamped
 from wire.keys import OPEN, Key
@@ -28,7 +29,6 @@ from wire.limits import check
 from wire.parse import Request
 from wire.schema import Clamped
 
-Consistency = Annotated[Literal["eventual", "strong"], Meta(title="Consistency")]
 MOST_TOPICS = 256
 MAX_BATCH_BYTES = min(MOST_EVENT_BYTES, MAX_BYTES)  # a stream holds a whole batch while its client takes the batch
 REFRESH_MS = 30_000  # a session with a stream updates its seen_ts at least this often
@@ -94,36 +94,12 @@ UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, s
 REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
 
 
-class Start(Request):
+class Start(StartFields, Request):
     """The position at which to start in one topic, and a filter."""
 
-    from_seq: Seq | None = None
-    """Start after this seq. null is 0: start at the beginning. Send at most one of `from_seq`, `from_ts` and `tail`."""
-    from_ts: Seq | None = None
-    """Start at the first record with `$ts` at or above this, in milliseconds since the epoch."""
-    tail: bool = False
-    """True: start after the head."""
-    match: Match | None = None
-    """Send only records whose tag matches, as in a diff."""
 
-
-class Selection(Request, kw_only=True):
+class Selection(SelectionFields, Request, kw_only=True):
     """The fields and records that a reader gets of each topic, and the size of one read."""
-
-    node: str | list[str] | None = None
-    """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    """Records per read. A value above 1000 counts as 1000."""
-    max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = EVENT_BYTES
-    """Bytes of `data` and `meta` in one event. A larger record comes alone. A value above 262144 counts as 262144."""
-    include_meta: bool = True
-    """Whether records show their `meta`."""
-    include_tags: bool = False
-    """Whether records show their `$tag`."""
-    include_data: bool = True
-    """Whether records show their `data`."""
-    consistency: Consistency = "eventual"
-    """`eventual`: a record is sent once it is committed. `strong`: a record is sent once no crash can take it back."""
 
 
 class Watch(Selection):
@@ -201,8 +177,7 @@ def check_watch(wanted: Watch, key: Key) -> None:
     for name, start in wanted.topics.items():
         check_topic_name(name)
         key.check_name(name)
-        if sum((start.from_seq is not None, start.from_ts is not None, start.tail)) > 1:
-            raise InvalidRequest(f"{name}: from_seq, from_ts and tail exclude each other: send at most one")
+        start.check(name)
 
 
 def options(wanted: Watch) -> Options:

@@ -11,7 +11,7 @@ from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound, TopicsError
 from console.live.live import PAUSE_SECONDS, drawn, serve_for_a_while
 from console.live.visitor import enter
-from topics.read.diff import Match
+from contract.reading import Match
 from watch import frames, sessions
 from watch.outflow import Outflow
 from watch.registry import registry

@@ -24,9 +24,10 @@ from confluent_kafka import Message
 from base.bounds import check_meta, check_token
 from base.depth import SHALLOW_BYTES, check_depth
 from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
+from contract.appending import NO_META
 from gateway.kafka.client import offset_of
 from gateway.kafka.lanes import MessageHeaders, NewMessage
-from gateway.kafka.shapes import MAX_NODE_BYTES, MAX_TAG_BYTES, NO_META, GivenRecord
+from gateway.kafka.shapes import MAX_NODE_BYTES, MAX_TAG_BYTES, GivenRecord
 
 NODE, META = "topics.node", "topics.meta"
 MAX_RECORDS, MAX_RECORD_BYTES = 10_000, 1024 * 1024

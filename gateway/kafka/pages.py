@@ -70,7 +70,7 @@ class TopicPages:
 
     async def diff(self, name: str, wanted: WantedPage) -> TopicPage:
         """Returns the next page of a topic. Raises TopicsError."""
-        wanted.check()
+        wanted.check_start()
         match = TagMatch(wanted.match, wanted.node)
         topic = await self.topics.get(name)
         if wanted.tail is not None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from base.bounds import check_token
 from base.errors import InvalidRequest
 from base.surrogates import lone_surrogate
+from contract.appending import AppendFields, NewRecordFields
+from contract.config import TopicConfig
 from contract.operations import LONGEST_WAIT_MS, Operation, Resource, about
+from contract.reading import Match, PageFields, Seq, match_in_query, nodes_of, predicate_of
 from gateway.errors import NotSupported
 
 Typed = TypeVar("Typed")
-Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Amount = Annotated[int, Meta(ge=0, le=2**62)]
-Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 MAX_TAG_BYTES, MAX_NODE_BYTES, MAX_NODES = 256, 128, 1000
-MAX_LIMIT, DEFAULT_LIMIT = 1000, 256
+MAX_LIMIT = 1000
 TO_A_SERVER = "route the topic to a server of topics"
 
 # The calls that Kafka has nothing for, each with the alternative.
@@ -42,52 +40,20 @@ OFFERS_NOT: dict[Operation, str] = {
 }
 
 
-NO_META = msgspec.Raw(b"null")
-no_meta = repeat(NO_META).__next__  # always NO_META; a Python function would take longer than reading a record
-
-
 class GivenFields(msgspec.Struct, forbid_unknown_fields=True):
     """A body or a query."""
 
 
-class GivenRecord(GivenFields):
+class GivenRecord(NewRecordFields, GivenFields):
     """A record of an append."""
 
-    data: msgspec.Raw
-    tag: str | None = None
-    node: str | None = None
-    meta: msgspec.Raw = msgspec.field(default_factory=no_meta)
 
-
-class TopicSettings(GivenFields):
+class TopicSettings(TopicConfig, GivenFields):
     """Any subset of a topic's config. Fields that Kafka has nothing for are refused unless they have their default."""
-
-    type: Literal["log", "queue"] | UnsetType = UNSET
-    ttl_ms: Amount | UnsetType = UNSET
-    cap_records: Amount | UnsetType = UNSET
-    cap_bytes: Amount | UnsetType = UNSET
-    discard: Literal["old", "reject"] | UnsetType = UNSET
-    durability: Literal["fsync", "disk", "memory", "ephemeral"] | UnsetType = UNSET
-    durable: bool | UnsetType = UNSET
-    priority: int | UnsetType | None = UNSET
-    auto_priority: bool | UnsetType = UNSET
-    auto_create: bool | UnsetType = UNSET
-    idempotency_window_ms: Amount | UnsetType = UNSET
-    dedupe_node: bool | UnsetType = UNSET
-    numbers: Literal["any", "double"] | UnsetType = UNSET
-    lease_ms: int | UnsetType = UNSET
-    claim_jitter_ms: int | UnsetType = UNSET
-    max_deliveries: int | UnsetType = UNSET
-    dead_letter: str | UnsetType | None = UNSET
-    leases_durable: bool | UnsetType = UNSET
-    unique_tags: bool | UnsetType = UNSET
-    sealed: bool | UnsetType = UNSET
 
     def given(self) -> dict[str, Any]:
         """Returns `ttl_ms`, `cap_bytes` and `durability` if they are set. Raises NotSupported for what Kafka cannot do."""
-        found = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
-        if (durable := found.pop("durable", None)) is not None:
-            found.setdefault("durability", "fsync" if durable else "disk")
+        found = TopicConfig.given(self)
         for name, value in found.items():
             if name in INERT and value != INERT[name]:
                 raise NotSupported(f"{name}: {CANNOT.get(name, TO_A_SERVER)}", field=name)
@@ -127,17 +93,11 @@ CANNOT = {
 }
 
 
-class GivenAppend(GivenFields):
+class GivenAppend(AppendFields, GivenFields):
+    """The body of an append."""
+
     records: list[GivenRecord]
-    node: str | None = None
-    idempotency_key: str | None = None
-    idempotency_keys: list[str | None] | None = None
-    create: bool = True
     config: TopicSettings | None = None
-    disable_backpressure: bool = False
-    expected_head: Seq | None = None
-    return_seqs: bool = True
-    copy: bool = False
 
 
 class AppendOptions(GivenFields):
@@ -187,35 +147,8 @@ class CursorListOptions(GivenFields):
     cursor: str = ""
 
 
-class WantedPage(GivenFields):
+class WantedPage(PageFields, GivenFields):
     """The body of a diff. A query has the same fields, except `window`."""
-
-    from_seq: Seq = 0
-    from_ts: Seq | None = None
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = DEFAULT_LIMIT
-    order: Literal["asc", "desc"] = "asc"
-    tail: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
-    include_tags: bool = False
-    include_meta: bool = True
-    wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    node: str | list[str] | None = None
-    match: Match | None = None
-    window: Literal["matches", "seqs"] = "seqs"
-
-    def check(self) -> None:
-        """Raises InvalidRequest for fields that exclude each other."""
-        has = {"from_seq": self.from_seq > 0, "from_ts": self.from_ts is not None, "wait_ms": self.wait_ms > 0}
-        others: dict[str, bool] = {}
-        chosen = "tail" if self.tail is not None else "order: desc" if self.order == "desc" else "from_ts"
-        if self.tail is not None:
-            others = has | {"order": self.order == "desc", "limit": self.limit != DEFAULT_LIMIT}
-        elif self.order == "desc":
-            others = {"from_ts": has["from_ts"], "wait_ms": has["wait_ms"]}
-        elif self.from_ts is not None:
-            others = {"from_seq": has["from_seq"]}
-        for field, is_given in others.items():
-            if is_given:
-                raise InvalidRequest(f"{field} and {chosen} exclude each other: send one", field=field)
 
     def clamped(self) -> dict[str, int]:
         """Returns the fields that are too large, each with the value that counts."""
@@ -239,24 +172,8 @@ class TagMatch:
     """A condition on tags and nodes, as a read has it. Raises InvalidRequest for an invalid one."""
 
     def __init__(self, match: Match | None, node: str | list[str] | None) -> None:
-        self.op: str | None = None
-        self.text = ""
-        if match is not None:
-            self.op, self.text = ("Eq", match) if isinstance(match, str) else (match[1], match[2])
-        if match is not None:
-            check_token("match", self.text, MAX_TAG_BYTES + (self.op == "Glob"))
-        if self.op == "Glob":
-            if self.text.count("*") != 1 or not self.text.endswith("*"):
-                raise InvalidRequest(
-                    f"invalid Glob {self.text[:80]!r}: expected a prefix without *, and one * at its end"
-                )
-            self.text = self.text[:-1]
-        nodes = [node] if isinstance(node, str) else node or []
-        if len(nodes) > MAX_NODES:
-            raise InvalidRequest(f"{len(nodes)} nodes: expected at most {MAX_NODES}")
-        for each in nodes:
-            check_token("node", each, MAX_NODE_BYTES)
-        self.nodes = frozenset(nodes)
+        self.op, self.text = predicate_of(match, MAX_TAG_BYTES)
+        self.nodes = frozenset(nodes_of(node, MAX_NODES, MAX_NODE_BYTES))
 
     @property
     def takes_all(self) -> bool:
@@ -267,19 +184,16 @@ class TagMatch:
             return False
         if self.op is None:
             return True
-        return tag is not None and (tag == self.text if self.op == "Eq" else tag.startswith(self.text))
+        return (
+            tag is not None
+            and self.text is not None
+            and (tag == self.text if self.op == "Eq" else tag.startswith(self.text))
+        )
 
 
 def match_of(text: str | None) -> Match | None:
     """Returns the condition on tags in a query: a tag, or the condition as JSON. Raises InvalidRequest."""
-    if text is not None and text.startswith("["):
-        return body_as(text.encode(), Match)  # type: ignore[arg-type]
-    if text is not None and text.endswith("*"):
-        raise InvalidRequest(
-            f'match={text[:80]} can mean a prefix or a tag: send ["tag","Glob",…] for the prefix, or ["tag","Eq",…] for the tag',
-            field="match",
-        )
-    return text
+    return None if text is None else match_in_query(text, lambda json: body_as(json, Match))  # type: ignore[arg-type]
 
 
 def body_as(body: bytes, shape: type[Typed]) -> Typed:

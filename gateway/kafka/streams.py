@@ -10,20 +10,22 @@ import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest, NotAcceptable, NotFound, NotReady, TopicsError
 from contract import sse
-from contract.operations import EVENT_BYTES, MOST_EVENT_BYTES
+from contract.operations import MOST_EVENT_BYTES
+from contract.reading import Seq
+from contract.watching import SelectionFields, StartFields
 from gateway.api import Request, Response
 from gateway.kafka.client import absent
 from gateway.kafka.following import EventSize, FollowedPart, TopicFollower
 from gateway.kafka.messages import Shown
 from gateway.kafka.pages import TopicPages
-from gateway.kafka.shapes import MAX_LIMIT, GivenFields, Match, Seq, TagMatch, match_of, query_as
+from gateway.kafka.shapes import MAX_LIMIT, GivenFields, TagMatch, match_of, query_as
 from gateway.kafka.version import ClusterVersion
 from gateway.rewrite.identifiers import parameter
 from gateway.rewrite.names import decoded_id, encoded_id
@@ -44,25 +46,13 @@ LATE = ("cap", "ttl", "mixed")
 NO_ID_OF_THIS_STREAM = "invalid Last-Event-ID: this stream gave out other ids. Connect without it"
 
 
-class WatchStart(GivenFields):
+class WatchStart(StartFields, GivenFields):
     """The start of a topic in a watch."""
 
-    from_seq: Seq | None = None
-    from_ts: Seq | None = None
-    tail: bool = False
-    match: Match | None = None
 
-
-class GivenWatch(GivenFields):
+class GivenWatch(SelectionFields, GivenFields):
     topics: dict[str, WatchStart]
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
-    node: str | list[str] | None = None
-    limit: Annotated[int, Meta(ge=1)] = 256
-    max_batch_bytes: Annotated[int, Meta(ge=1)] = EVENT_BYTES
-    include_meta: bool = True
-    include_tags: bool = False
-    include_data: bool = True
-    consistency: Literal["eventual", "strong"] = "eventual"
 
 
 class KeptWatch(msgspec.Struct):
@@ -96,8 +86,7 @@ async def begin(pages: TopicPages, wanted: GivenWatch, *, lenient: bool) -> dict
     starts = {}
     for name, start in wanted.topics.items():
         TagMatch(start.match, wanted.node)
-        if (start.from_seq is not None) + (start.from_ts is not None) + start.tail > 1:
-            raise InvalidRequest(f"topics.{name}: from_seq, from_ts and tail exclude each other: send at most one")
+        start.check(name)
         topic = await pages.topics.find(name)
         if topic is None:
             missing = name

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from base.depth import check_depth
 from base.errors import Forbidden, InvalidRequest, NotReady, RecordTooLarge
+from contract.appending import NO_META
 from push.bus import health
 from push.bus.names import bus_topic, check_topic
 from store import disk
@@ -20,7 +21,7 @@ from topics.append.doubles import takes
 from topics.append.judged import judge
 from topics.append.keys import check_key
 from topics.append.plain import Write
-from topics.append.records import MAX_RECORD_BYTES, NO_META, Append, NewRecord, Rows
+from topics.append.records import MAX_RECORD_BYTES, Append, NewRecord, Rows
 from topics.append.traced import traced
 from topics.cache import CachedTopic, forget, forget_known, known_topic
 from topics.config import change_once, insert_topic

@@ -13,12 +13,13 @@ from msgspec import UNSET, Meta, UnsetType
 from base.errors import InvalidRequest
 from base.names import TOPIC_NAME, check_topic_name, within
 from base.patterns import is_pattern, matches
+from contract.reading import Match
 from push.bus.names import BUS
 from push.bus.publish import check_url
 from push.bus.subscriptions import is_this_machine
 from push.webhooks.retry import Retry
 from push.webhooks.signing import key_of
-from topics.read.diff import Match, check_match
+from topics.read.diff import check_match
 from wire.keys import Key
 from wire.parse import Request
 from wire.schema import Edge

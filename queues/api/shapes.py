@@ -10,12 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 from base.bounds import check_token
 from base.errors import BatchTooLarge, InvalidRequest
 from base.labels import check_node
+from contract.config import LeaseMs
+from contract.reading import Seq
 from queues.claim import MOST_JOBS
 from queues.leases import MOST_ERROR_BYTES
 from queues.settle import Holding, holding
 from topics.api.shapes import TopicName
-from topics.config import LeaseMs
-from topics.read.diff import Seq
 from wire.parse import Request
 from wire.schema import Clamped, Performance
 

@@ -10,6 +10,7 @@ from django.db import connection
 
 from base.errors import InvalidRequest, TopicNotEmpty, TopicNotFound
 from base.names import after_prefix
+from contract.reading import Match
 from routers.routers import RouterConfig
 from tests import scripts
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_router, put_topic
@@ -17,7 +18,7 @@ from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget
 from topics.config import Config
 from topics.models import DeletedTopic, TopicHead
-from topics.read.diff import Diff, Match
+from topics.read.diff import Diff
 
 pytestmark = pytest.mark.django_db
 NOW = 1_748_470_000_000

@@ -12,10 +12,10 @@ from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
 from contract.operations import Operation
+from contract.reading import Seq
 from store.script import Script
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.cursors import named as cursors
-from topics.read.diff import Seq
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint

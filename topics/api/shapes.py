@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from topics.config import TopicType, WholeConfig
+from contract.config import TopicType
+from topics.config import WholeConfig
 from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
 

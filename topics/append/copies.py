@@ -17,11 +17,12 @@ from msgspec import Meta
 
 from base.depth import OLD_DEPTH
 from base.errors import BatchTooLarge, InvalidRequest, TopicsError
+from contract.appending import OBJECT, no_meta
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
 from topics.append.judged import full
-from topics.append.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
+from topics.append.records import MAX_RECORDS, Rows, columns
 from topics.append.statements import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, room
 from topics.cache import CachedTopic, as_known
 from topics.delete.records import EXTENT, expire_backlog

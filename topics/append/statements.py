@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topics.append.records import NO_META, Rows
+from contract.appending import NO_META
+from topics.append.records import Rows
 from topics.cache import CachedTopic
 
 MOST_RECORDS = 5_000  # per transaction, so that the next append does not wait long

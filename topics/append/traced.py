@@ -11,8 +11,9 @@ import msgspec
 from django.conf import settings
 
 from base.tracing import TRACEPARENT
+from contract.appending import NO_META
 from store.database import prepared
-from topics.append.records import MAX_RECORD_BYTES, NO_META, Rows
+from topics.append.records import MAX_RECORD_BYTES, Rows
 
 # The text of `meta` is searched, because a record can have a `meta` that PostgreSQL cannot parse.
 TRACES = """

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from topics.append.records import NO_META, Rows
+from contract.appending import NO_META
+from topics.append.records import Rows
 from topics.cache import CachedTopic
 
 

@@ -26,6 +26,7 @@ from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated
 from base.names import after_prefix
+from contract.reading import Match, Seq
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement
 from topics import sealed
 from topics.append.statements import array
@@ -33,7 +34,7 @@ from topics.cache import CachedTopic, as_known
 from topics.heads import BACKLOG, LOCK_HEADS
 from topics.hooks import hooks
 from topics.models import Topic
-from topics.read.diff import Match, Seq, check_match
+from topics.read.diff import check_match
 from wire.parse import Destruction
 
 # LOCK_HEADS runs before this statement. A plain topic has only live records of its own above its floor. So the difference of two

@@ -39,6 +39,18 @@ def test_equal_json_is_delivered(
     assert got == list(map(json.loads, equal))
 
 
+def test_an_event_with_a_number_beyond_a_double_is_refused_where_the_topic_says_so(
+    bus: Instance, publisher: Client, topic: str
+) -> None:
+    publisher.publish(topic, url(0), data={"n": 1})
+    assert call(bus.port, "PUT", f"/v0/topics/bus:{topic}", None, {"numbers": "double"}).status == 200
+    event = f'{{"type": "create", "url": "{url(1)}", "data": {{"n": [1, 1e400]}}}}'
+    refused = publisher.call("POST", f"/topics/{topic}", event.encode())
+    assert refused.status == 400
+    assert "event.data.n[1] is beyond the range of a double" in refused.text
+    assert len(stored(bus, topic)) == 1
+
+
 @pytest.mark.guarantee("P4")
 @pytest.mark.parametrize("forged", FORGED)
 def test_what_is_no_event_is_refused(bus: Instance, publisher: Client, topic: str, forged: str) -> None:

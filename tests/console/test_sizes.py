@@ -84,7 +84,10 @@ class Peak:
     @staticmethod
     def is_web(pid: int) -> bool:
         """Whether this process holds Django and no server's name."""
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # a backend of PostgreSQL has ended meanwhile
+            return False
         return b"postgres" not in command and b"redis" not in command
 
     @staticmethod

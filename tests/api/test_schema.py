@@ -129,7 +129,7 @@ def test_every_answer_and_body_has_a_shape(document: Any) -> None:
 
 
 def test_a_body_of_several_shapes_is_a_component(document: Any) -> None:
-    shapes = document["components"]["schemas"]["AppendRequest"]["anyOf"]
+    shapes = document["components"]["schemas"]["AppendRequest"]["oneOf"]
     assert [each["$ref"].rpartition("/")[2] for each in shapes] == ["Append", "Copy"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 HIDDEN = "*"  # placeholder for a name that a client may not see. It is not a valid name.
+RENDERED: list[type[TopicsError]] = []  # the errors with a `text`
 
 
 class TopicsError(Exception):
@@ -23,6 +24,10 @@ class TopicsError(Exception):
     retry_after: int | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        if "text" in cls.__dict__:
+            RENDERED.append(cls)
+
     def __init__(self, message: str, **detail: Any) -> None:
         super().__init__(message)
         self.message = message
@@ -30,7 +35,7 @@ class TopicsError(Exception):
 
     @classmethod
     def of(cls, **names: str | list[str]) -> Self:
-        """Returns the error whose `text` has these names."""
+        """Returns an error with these names in its detail, and in the message that `text` makes of them."""
         return cls(cls.rendered(names), **({"reason": cls.reason} if cls.reason else {}), **names)
 
     @classmethod
@@ -290,9 +295,6 @@ class ShuttingDown(TopicsError):
     """This process stops. `Retry-After` is 1 s."""
 
     status, code, retry_after = 503, "shutting_down", 1
-
-
-RENDERED = (RouterCycle, DeadLetterCycle, DestFanIn, LeadsElsewhere)
 
 
 def rendered(code: str, detail: Mapping[str, Any]) -> str | None:

@@ -12,13 +12,7 @@ def take_lock(path: Path, operation: int) -> int | None:
 
     The kernel releases the lock when the descriptor is closed or the process dies. So a lock is never stale.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, operation)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    return locked(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), operation)
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -27,14 +21,20 @@ def lock_folder(folder: Path) -> int | None:
     systemd-tmpfiles spares a folder with a lock, however old its files are.
     """
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        return locked(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return None
+
+
+def locked(descriptor: int, operation: int) -> int | None:
+    """Returns the descriptor when it holds the lock. Otherwise closes it, and returns None if the lock is taken."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(descriptor, operation)
+    except OSError as error:
         os.close(descriptor)
-        return None
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
     return descriptor
 
 

@@ -135,7 +135,7 @@ def streams(ports: tuple[int, int]) -> Iterator[Row]:
     """Yields the rows whose clients need a process of their own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
 
-        def apart(measure: Callable[[int], float]) -> tuple[list[float], list[float]]:
+        def apart(measure: Callable[[int], T]) -> tuple[list[T], list[T]]:
             return by_turns(ports, lambda port: pool.submit(measure, port).result())
 
         records = mix.TOPICS * mix.APPENDS * mix.RECORDS
@@ -144,14 +144,11 @@ def streams(ports: tuple[int, int]) -> Iterator[Row]:
         yield rates(mix.WORK, lives, 0.9, " records/s")
         for watchers, most in WATCHED_MS.items():
             yield times(f"watchers: {watchers}, 100 appends/s", apart(partial(watched, watchers)), most)
-        speeds = by_turns(ports, lambda port: pool.submit(worked, port).result())
+        speeds, peers = apart(worked)
         what = f"a queue of {queues.CROWD} workers"
-        yield rates(what, ([each.rate for each in speeds[0]], [each.rate for each in speeds[1]]), 1.0, " jobs/s")
-        yield times(
-            f"{what}: claim",
-            ([each.claim_ms for each in speeds[0]], [each.claim_ms for each in speeds[1]]),
-            queues.CROWD_MS,
-        )
+        yield rates(what, ([each.rate for each in speeds], [each.rate for each in peers]), 1.0, " jobs/s")
+        claims = [each.claim_ms for each in speeds], [each.claim_ms for each in peers]
+        yield times(f"{what}: claim", claims, queues.CROWD_MS)
         for participants, most in room.ASKED_MS.items():
             yield times(f"a room of {participants}, a client that discards", apart(partial(met, participants)), most)
 

@@ -121,7 +121,7 @@ def forget_left(now: int) -> int:
 
 
 def forget_clients(now: int) -> int:
-    """Deletes the clients whose token was deleted long ago, and that have no topic and no subscription. Returns how many."""
+    """Deletes clients with a token that was deleted long ago, if they have no topic and no subscription. Returns how many."""
     with connection.cursor() as cursor:
         cursor.execute(FORGET_CLIENTS, [now - DEAD_MS])
         return int(cursor.rowcount)

@@ -275,7 +275,7 @@ class DeletedTopic(models.Model):
 
 
 class UpkeepTime(models.Model):
-    """The time of the last upkeep that deleted what was old (upkeep/past.py). One row."""
+    """When old rows were last deleted by their age (upkeep/past.py). One row."""
 
     id = models.SmallIntegerField(primary_key=True)
     ts = models.BigIntegerField()

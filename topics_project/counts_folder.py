@@ -49,7 +49,7 @@ def make_locked() -> tuple[Path, int]:
 
 
 def remove_abandoned() -> None:
-    """Removes the folders of this user whose runs have ended."""
+    """Removes the folders that ended runs of this user have left."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         held = lock_folder(folder)
         if held is None:

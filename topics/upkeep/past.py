@@ -1,4 +1,4 @@
-"""The time by which the upkeep judges what is old enough to be deleted. A clock that jumps ahead must not empty the tables.
+"""The clock of the upkeep, which deletes old rows. If PostgreSQL's clock jumps ahead, the tables must not become empty.
 
 Workers go by PostgreSQL's clock (store/server_clock.py). If it is more than a day later than at the last upkeep, the workers were
 off, or the clock is wrong. So each worker process waits for a minute, by the monotonic clock of its machine, which no step

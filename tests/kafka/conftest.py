@@ -36,6 +36,17 @@ def cluster_of(address: str, *hosts: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def stored(client: Client, topic: str) -> list[Any]:
+    """The data of all records of a topic, in order, however many pages they fill."""
+    found: list[Any] = []
+    at, is_caught_up = 0, False
+    while not is_caught_up:
+        page = client.post(f"/v0/topics/{topic}/diff", {"from_seq": at, "limit": 1000}).json
+        found += [each["data"] for each in page["records"]]
+        at, is_caught_up = page["next_from_seq"], page["caught_up"]
+    return found
+
+
 @pytest.fixture(scope="session")
 def gateway(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     running = Running(tmp_path_factory.mktemp("gateway"), on(broker), {"GATEWAY_KEY": "k" * 32})

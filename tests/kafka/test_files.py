@@ -14,7 +14,7 @@ from tests.gateway.running import Client, Running
 from tests.gateway.streams import Stream
 from tests.instances import until
 from tests.kafka.broker import PASSWORD, USER, Broker
-from tests.kafka.conftest import cluster_of
+from tests.kafka.conftest import cluster_of, stored
 
 pytestmark = pytest.mark.kafka
 
@@ -63,12 +63,6 @@ def clients_of(running: Running) -> int:
     assert running.process is not None
     names = [each.read_text().strip() for each in Path(f"/proc/{running.process.pid}/task").glob("*/comm")]
     return names.count("rdk:main")
-
-
-def stored(client: Client, topic: str) -> Any:
-    page = client.post(f"/v0/topics/{topic}/diff", {"limit": 1000})
-    assert page.status == 200, page.body
-    return [each["data"] for each in page.json["records"]]
 
 
 @pytest.mark.parametrize("by", ["itself", "SIGHUP"])

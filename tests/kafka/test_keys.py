@@ -13,7 +13,7 @@ from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Reply, Running
 from tests.instances import until
 from tests.kafka.broker import Broker
-from tests.kafka.conftest import on
+from tests.kafka.conftest import on, stored
 
 pytestmark = pytest.mark.kafka
 
@@ -30,17 +30,6 @@ def append(client: Client, topic: str, key: str, *data: Any) -> Reply:
     answer = client.append(topic, *data, idempotency_key=key)
     assert answer.status in (200, 201), answer.body
     return answer
-
-
-def stored(client: Client, topic: str) -> list[Any]:
-    """The data of all records, in order."""
-    found: list[Any] = []
-    at, is_caught_up = 0, False
-    while not is_caught_up:
-        page = client.post(f"/v0/topics/{topic}/diff", {"from_seq": at, "limit": 1000}).json
-        found += [each["data"] for each in page["records"]]
-        at, is_caught_up = page["next_from_seq"], page["caught_up"]
-    return found
 
 
 def test_a_key_is_written_once_and_names_its_records(

@@ -452,6 +452,7 @@ INSTALLED_APPS = [
     "console",
 ]
 
+SESSION_ENGINE = "console.sessions"
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

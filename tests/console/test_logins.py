@@ -1,4 +1,4 @@
-"""What logins leave behind: sessions and the notes of django-axes have an end."""
+"""Logins: what they leave behind has an end, and a session that cannot be saved is told as what it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client
 
 from console import logins
 
@@ -33,3 +36,26 @@ def test_old_sessions_and_notes_of_logins_are_deleted(monkeypatch: pytest.Monkey
     assert list(Session.objects.values_list("session_key", flat=True)) == ["0"]
     for model in notes:
         assert list(model.objects.values_list("username", flat=True)) == ["0"]
+
+
+REFUSING = """
+CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE read_only_sql_transaction; END $$;
+CREATE TRIGGER refusing BEFORE UPDATE ON django_session FOR EACH ROW EXECUTE FUNCTION pg_temp.refuse();
+"""
+
+
+def test_a_session_that_postgresql_does_not_save_is_503() -> None:
+    """A login creates its session, then saves it. PostgreSQL becomes read only between the two."""
+    User.objects.create_superuser("ada", password="ada")
+    client = Client(raise_request_exception=False)
+    form = {"username": "ada", "password": "ada"}
+    with connection.cursor() as cursor:
+        cursor.execute(REFUSING)
+        try:
+            refused = client.post("/admin/login/", form)
+        finally:
+            cursor.execute("DROP TRIGGER refusing ON django_session")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert "PostgreSQL is read only" in refused.content.decode()
+    assert client.post("/admin/login/", form).status_code == 302

@@ -20,6 +20,7 @@ ALLOWS_TWO_PHASE = "SELECT current_setting('max_prepared_transactions')::int > 0
 PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE gid = %s"
 WAITING = "SELECT (SELECT count(*) FROM outbox_emitted) + (SELECT count(*) FROM outbox_waiting)"
 # A client that holds a connection while PostgreSQL is away must not wait longer than any fault lasts.
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 OPTIONS = {"connect_timeout": 5, "options": "-c statement_timeout=20s"}
 
 
@@ -37,8 +38,8 @@ class Emitter(Hand):
             if self.session is None:
                 self.session = self.instance.connect(**OPTIONS)
             self.transact(self.session)
-        except (psycopg.OperationalError, psycopg.InterfaceError, AssertionError) as error:
-            # PostgreSQL is away, its disk is full, or it has no connection left. Nothing else may refuse an emit.
+        except (*AWAY, AssertionError) as error:
+            # PostgreSQL is away, its disk is full, its role is read only, or no connection is left. Nothing else may refuse an emit.
             if self.session is not None:
                 self.session.close()
                 self.session = None

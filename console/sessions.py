@@ -10,7 +10,7 @@ from store.database import translated
 
 class SessionStore(db.SessionStore):
     def save(self, must_create: bool = False) -> None:
-        """Saves the session. Raises NotReady if PostgreSQL is away: Django says then that the session was deleted, which is a 400."""
+        """Saves the session. Raises NotReady if PostgreSQL is away, where Django says that the session was deleted (400)."""
         try:
             super().save(must_create)
         except UpdateError as error:

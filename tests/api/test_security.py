@@ -179,6 +179,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "type": None,
         "discard": None,
         "durability": None,
+        "numbers": None,
         "dead_letter": {"type": "queue", "dead_letter": OTHER},
     },
     ("POST", "topics/<topic>"): {
@@ -194,6 +195,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "config.type": None,
         "config.discard": None,
         "config.durability": None,
+        "config.numbers": None,
         "config.dead_letter": {"records": [{"data": 1}], "config": {"dead_letter": OTHER}},
     },
     ("POST", "topics/<topic>/diff"): {"node": None, "match": None, "order": None, "window": None},
@@ -217,6 +219,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "config.type": None,
         "config.discard": None,
         "config.durability": None,
+        "config.numbers": None,
         "config.dead_letter": {
             "here": "iad",
             "source": "fra",
@@ -268,7 +271,7 @@ def strings(shape: Any, components: dict[str, Any], at: str = "") -> set[str]:
     found = (
         {at} if shape.get("type") == "string" or any(isinstance(each, str) for each in shape.get("enum", ())) else set()
     )
-    for each in (*shape.get("anyOf", ()), *shape.get("prefixItems", ()), shape.get("items")):
+    for each in (*shape.get("anyOf", ()), *shape.get("oneOf", ()), *shape.get("prefixItems", ()), shape.get("items")):
         found |= strings(each, components, at)
     for field, each in shape.get("properties", {}).items():
         found |= strings(each, components, f"{at}.{field}".lstrip("."))

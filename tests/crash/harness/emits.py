@@ -39,7 +39,7 @@ class Emitter(Hand):
                 self.session = self.instance.connect(**OPTIONS)
             self.transact(self.session)
         except (*AWAY, AssertionError) as error:
-            # PostgreSQL is away, its disk is full, its role is read only, or no connection is left. Nothing else may refuse an emit.
+            # PostgreSQL is away or read only, its disk is full, or no connection is left. Nothing else may refuse an emit.
             if self.session is not None:
                 self.session.close()
                 self.session = None

@@ -15,7 +15,28 @@ from base.redis_client import TcpConnection, TlsConnection
 INTERVALS = {"interval_start": 1, "interval_step": 1, "interval_max": 5}
 
 
+class QoS(redis.QoS):
+    """The messages that a worker holds. Each frees its place when it ends, also if Redis takes no note of the end.
+
+    Celery logs that failure and continues, and the place would stay taken. A worker without a free place asks Redis for nothing,
+    so it would stand still for ever. Redis gives the message out again after an hour, and each task may run twice.
+    """
+
+    def ack(self, delivery_tag: str) -> None:
+        try:
+            super().ack(delivery_tag)
+        finally:
+            self._quick_ack(delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        try:
+            super().reject(delivery_tag, requeue)
+        finally:
+            self._quick_ack(delivery_tag)
+
+
 class Channel(redis.Channel):
+    QoS = QoS
     connection_class = TcpConnection
     connection_class_ssl = TlsConnection
 

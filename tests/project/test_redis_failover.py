@@ -14,6 +14,7 @@ from tests.project.test_doctor import lines
 from tests.redis_servers import OwnRedis, own_redis
 from tests.watch.wire import Api
 
+WAITERS = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7001 AND NOT granted"
 OFTEN_SECONDS = 5.0  # between two runs of a task of beat that the test waits for
 
 
@@ -65,3 +66,20 @@ def test_everything_follows_to_the_new_master(pair: Pair, instances: Callable[..
     assert lines(server)["Redis"].startswith("ok ")
     for log in (server.data / "logs").glob("*.log"):
         assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def test_a_worker_whose_processes_are_all_busy_follows_too(pair: Pair, instances: Callable[..., Instance]) -> None:
+    """Its tasks begin before the failover and end after it, so the former master refuses to note their ends."""
+    server = instances(TOPICS_PROCESSES="worker,beat", WORKER_PROCESSES="1", REDIS_URL=pair.url)
+    api, mark = Api(server.port), f"{server.redis_prefix}ran:topics.reclaim"
+    api.done("PUT", "/v0/routers/r", {"source": "a", "dest": "b"})
+    until(lambda: pair.first.client.exists(mark), "a task of beat")
+    with server.connect() as holder:
+        holder.execute("SELECT pg_advisory_lock(7001)")  # a step of a router waits for it
+        api.append("a", 1)
+        until(lambda: holder.execute(WAITERS).fetchone(), "a task to wait")
+        pair.fail_over()
+    log = server.data / "logs" / "worker.log"
+    until(lambda: "Couldn't ack" in log.read_text(), "a message whose end is not noted")
+    pair.second.client.delete(mark)
+    until(lambda: pair.second.client.exists(mark), "a task of beat at the new master")

@@ -26,6 +26,7 @@ DEFAULTS = {
     "auto_create": "on",
     "idempotency_window_ms": "120000",
     "dedupe_node": "on",
+    "numbers": "any",
     "priority": "",
     "auto_priority": "on",
 }

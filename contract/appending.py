@@ -69,3 +69,10 @@ class AppendFields(msgspec.Struct):
     @property
     def keyed(self) -> bool:
         return self.idempotency_key is not None or self.idempotency_keys is not None
+
+
+class AppendOptionFields(msgspec.Struct):
+    """The query of an append."""
+
+    return_seqs: bool = True
+    """False leaves `seqs` out of the answer."""

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta
 
 from base.clock import now_ms
 from base.errors import NotFound, SessionEnded, ShareMoved, TopicNotFound
+from contract.listing import next_cursor
 from contract.operations import Operation
 from contract.reading import Seq
 from groups import groups, roster
@@ -19,7 +20,7 @@ from topics.api.shapes import HeadSeq, TopicName
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import NextCursor, PageQuery, next_cursor
+from wire.paging import NextCursor, PageQuery
 from wire.parse import Request
 from wire.schema import Clamped, Performance
 

@@ -17,6 +17,7 @@ from base.errors import (
     RouterOutsidePrefixes,
 )
 from base.names import check_router_name, check_topic_name
+from contract.cursors import Edge
 from contract.reading import Match, Seq
 from routers import graph
 from routers.models import Router
@@ -32,7 +33,6 @@ from topics.read.diff import check_match
 from wire import limits
 from wire.keys import OPEN, Key
 from wire.parse import Request
-from wire.schema import Edge
 
 Guarantee = Annotated[Literal["at_least_once", "exactly_once"], Meta(title="Guarantee")]
 COUNT = "SELECT count(*) FROM routers_router"

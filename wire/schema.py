@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -20,7 +20,6 @@ class Format(NamedTuple):
     is_array: bool = False
 
 
-Edge = Annotated[Literal["head", "earliest"], Meta(title="Edge")]
 Clamped = Annotated[
     dict[str, int] | UnsetType,
     Meta(

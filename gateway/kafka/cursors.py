@@ -13,10 +13,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from base.clock import now_ms
 from base.errors import Incompatible, InvalidRequest, NotFound
 from base.names import TOPIC_NAME, check_topic_name
+from contract.cursors import CursorFields
 from gateway.errors import NotSupported
 from gateway.kafka.client import KafkaClients, outcome, refused
 from gateway.kafka.pages import TopicPages
-from gateway.kafka.shapes import CursorPlace, TagMatch
+from gateway.kafka.shapes import TagMatch
 from gateway.kafka.topics import KafkaTopic
 
 HELD_GROUP = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.REBALANCE_IN_PROGRESS)
@@ -68,7 +69,7 @@ class KafkaCursors:
             "updated_ts": int(told) if told.isascii() and told.isdigit() else 0,
         }
 
-    async def put(self, topic: str, cursor: str, place: CursorPlace) -> tuple[dict[str, Any], bool]:
+    async def put(self, topic: str, cursor: str, place: CursorFields) -> tuple[dict[str, Any], bool]:
         """Moves a cursor. Returns it, and whether it is new. Raises TopicsError."""
         check_topic_name(cursor, "cursor")
         known = await self.pages.topics.get(topic)
@@ -89,14 +90,13 @@ class KafkaCursors:
             raise NotFound(f"the topic {topic!r} has no cursor {cursor!r} any more")
         return found, created
 
-    async def place(self, topic: KafkaTopic, place: CursorPlace) -> int:
+    async def place(self, topic: KafkaTopic, place: CursorFields) -> int:
         """Returns the seq that a cursor is to have. Raises InvalidRequest, NotSupported."""
         if place.expected_seq is not None:
             raise NotSupported(
                 "expected_seq: Kafka commits without a look: let one reader move the cursor", field="expected_seq"
             )
-        if sum(each is not None for each in (place.seq, place.from_ts, place.at)) != 1:
-            raise InvalidRequest("seq, from_ts and at exclude each other: send exactly one")
+        place.check()
         if place.from_ts is not None:
             return await self.pages.seq_before(topic.name, place.from_ts)
         extent = await self.pages.extent(topic.name)

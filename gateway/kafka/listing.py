@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
-from base.errors import InvalidRequest
+from contract.listing import ListFields, next_cursor
 from contract.operations import Operation
-from gateway.kafka.shapes import CursorListOptions, ListOptions
-
-LARGEST_PAGE = 1000
 
 
-def page_of(names: Sequence[str], options: ListOptions | CursorListOptions) -> tuple[list[str], dict[str, Any]]:
+def page_of(names: Sequence[str], options: ListFields) -> tuple[list[str], dict[str, Any]]:
     """Returns the names of a page, and the fields of the answer that are about pages. Raises InvalidRequest."""
-    size = min(options.page_size, LARGEST_PAGE)
-    after = ""
-    if options.cursor:
-        try:
-            after = base64.urlsafe_b64decode(options.cursor.encode()).decode()
-        except ValueError as error:
-            raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor") from error
+    (after,) = options.after()
     rest = [name for name in names if name > after]
+    shown = rest[: options.size]
     told: dict[str, Any] = {}
-    if len(rest) > size:
-        told["next_cursor"] = base64.urlsafe_b64encode(rest[size - 1].encode()).decode()
-    if size != options.page_size:
-        told["clamped"] = {"page_size": size}
-    return rest[:size], told
+    if len(rest) > len(shown):
+        told["next_cursor"] = next_cursor(shown[-1])
+    if options.size != options.page_size:
+        told["clamped"] = {"page_size": options.size}
+    return shown, told
 
 
 def schema(offered: frozenset[Operation]) -> dict[str, Any]:

@@ -37,16 +37,16 @@ from gateway.kafka.pages import OffsetRange, rendered
 from gateway.kafka.shapes import (
     OFFERS_NOT,
     AppendOptions,
-    CursorListOptions,
-    CursorPlace,
-    DeleteBefore,
     DeleteOptions,
     DescribeOptions,
     GivenAppend,
+    GivenCursor,
+    GivenDelete,
     ListOptions,
     NoOptions,
     PutOptions,
     RecordsOptions,
+    TopicListOptions,
     TopicSettings,
     WantedPage,
     body_as,
@@ -299,7 +299,7 @@ async def get_record(kafka: ClusterVersion, request: Request) -> Response:
 @handles(Operation.DELETE_RECORDS)
 async def delete_records(kafka: ClusterVersion, request: Request) -> Response:
     started, name = time.perf_counter(), topic_in(request)
-    wanted: DeleteBefore = await body_of(request, DeleteBefore)
+    wanted: GivenDelete = await body_of(request, GivenDelete)
     if wanted.match is not None or wanted.seqs is not None or wanted.copy:
         raise NotSupported("Kafka deletes only the oldest records: use before_seq, or a ttl_ms", field="match")
     if wanted.before_seq is None:
@@ -399,7 +399,7 @@ async def delete_topic(kafka: ClusterVersion, request: Request) -> Response:
 @handles(Operation.LIST_TOPICS)
 async def list_topics(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
-    options = query_as(request.query, ListOptions)
+    options = query_as(request.query, TopicListOptions)
     names = [each for each in await kafka.topics.names() if each.startswith(options.prefix)]
     chosen, body = listing.page_of(names, options)
     body["topics"] = [each for each in await asyncio.gather(*(listed(kafka, name) for name in chosen)) if each]
@@ -429,7 +429,7 @@ def cursor_in(request: Request) -> str:
 async def put_cursor(kafka: ClusterVersion, request: Request) -> Response:
     started = time.perf_counter()
     query_as(request.query, NoOptions)
-    place: CursorPlace = await body_of(request, CursorPlace)
+    place: GivenCursor = await body_of(request, GivenCursor)
     found, created = await kafka.cursors.put(topic_in(request), cursor_in(request), place)
     return answered(started, {**found, "created": created}, 201 if created else 200)
 
@@ -444,7 +444,7 @@ async def get_cursor(kafka: ClusterVersion, request: Request) -> Response:
 @handles(Operation.LIST_CURSORS)
 async def list_cursors(kafka: ClusterVersion, request: Request) -> Response:
     started, topic = time.perf_counter(), topic_in(request)
-    options = query_as(request.query, CursorListOptions)
+    options = query_as(request.query, ListOptions)
     names, body = listing.page_of(await kafka.cursors.names(topic), options)
     found = await asyncio.gather(*(kafka.cursors.find(topic, name) for name in names))
     return answered(started, {"topic": topic, "cursors": [each for each in found if each is not None], **body})

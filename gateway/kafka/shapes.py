@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Meta
 
 from base.errors import InvalidRequest
 from base.surrogates import lone_surrogate
-from contract.appending import AppendFields, NewRecordFields
+from contract.appending import AppendFields, AppendOptionFields, NewRecordFields
 from contract.config import TopicConfig
+from contract.cursors import CursorFields
+from contract.deleting import DeleteFields, DeleteTopicFields
+from contract.listing import ListFields, ListTopicsFields
 from contract.operations import LONGEST_WAIT_MS, Operation, Resource, about
-from contract.reading import Match, PageFields, Seq, match_in_query, nodes_of, predicate_of
+from contract.reading import Match, PageFields, match_in_query, nodes_of, predicate_of
+from contract.topics import GetTopicFields, PutTopicFields
 from gateway.errors import NotSupported
 
 Typed = TypeVar("Typed")
@@ -100,51 +103,40 @@ class GivenAppend(AppendFields, GivenFields):
     config: TopicSettings | None = None
 
 
-class AppendOptions(GivenFields):
-    return_seqs: bool = True
+class AppendOptions(AppendOptionFields, GivenFields):
+    """The query of an append."""
 
 
-class PutOptions(GivenFields):
-    create: bool = True
+class PutOptions(PutTopicFields, GivenFields):
+    """The query of a PUT of a topic."""
 
 
-class DescribeOptions(GivenFields):
-    touch: bool = True
+class DescribeOptions(GetTopicFields, GivenFields):
+    """The query of a GET of a topic."""
 
 
-class DeleteOptions(GivenFields):
-    if_empty: bool = False
-    if_sealed: bool = False
-    keep_head: bool = True
+class DeleteOptions(DeleteTopicFields, GivenFields):
+    """The query of a delete of a topic."""
 
 
-class ListOptions(GivenFields):
-    prefix: str = ""
-    page_size: Annotated[int, Meta(ge=1)] = 100
-    cursor: str = ""
+class ListOptions(ListFields, GivenFields):
+    """The query of a list."""
+
+
+class TopicListOptions(ListTopicsFields, GivenFields):
+    """The query of the list of topics."""
 
 
 class NoOptions(GivenFields):
     """A query of a call that takes no fields."""
 
 
-class DeleteBefore(GivenFields):
-    before_seq: Seq | None = None
-    match: Match | None = None
-    seqs: list[Seq] | None = None
-    copy: bool = False
+class GivenDelete(DeleteFields, GivenFields):
+    """The body of a record delete."""
 
 
-class CursorPlace(GivenFields):
-    seq: Seq | None = None
-    from_ts: Seq | None = None
-    at: Literal["earliest", "head"] | None = None
-    expected_seq: Seq | None = None
-
-
-class CursorListOptions(GivenFields):
-    page_size: Annotated[int, Meta(ge=1)] = 100
-    cursor: str = ""
+class GivenCursor(CursorFields, GivenFields):
+    """The new position of a cursor."""
 
 
 class WantedPage(PageFields, GivenFields):

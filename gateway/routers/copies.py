@@ -17,13 +17,13 @@ from urllib.parse import quote
 import msgspec
 
 from base.errors import NotReady
+from contract.deleting import MOST_SEQS
 from gateway.api import Request, Response, RouterContext
 from gateway.blocks import ask
 from gateway.rewrite.edits import encoded
 from gateway.rewrite.names import Raws
 
 PAGE = 1000  # records per page, the maximum of a diff
-MOST_SEQS = 5000  # seqs per delete
 MOST_SKEW_MS = 10_000  # between the clocks of the source's hosts, which date idempotency keys
 JSON = ((b"content-type", b"application/json"),)
 # In this order: the row of a queue counts its leases.

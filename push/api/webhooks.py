@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from base.clock import now_ms
 from base.errors import Incompatible, InvalidRequest, NotFound
 from base.names import check_topic_name
+from contract.listing import next_cursor
 from contract.operations import Operation
 from push.webhooks import deliveries, webhooks
 from push.webhooks.config import PutWebhook, Settings
@@ -21,7 +22,7 @@ from push.webhooks.webhooks import Stored, WaitingCount
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import NextCursor, PageQuery, next_cursor
+from wire.paging import NextCursor, PageQuery
 from wire.parse import Destruction, NoFields, Request
 from wire.schema import Clamped, Performance
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from base.errors import InvalidRequest
 from base.names import TOPIC_NAME, check_topic_name, within
 from base.patterns import is_pattern, matches
+from contract.cursors import Edge
 from contract.reading import Match
 from push.bus.names import BUS
 from push.bus.publish import check_url
@@ -22,7 +23,6 @@ from push.webhooks.signing import key_of
 from topics.read.diff import check_match
 from wire.keys import Key
 from wire.parse import Request
-from wire.schema import Edge
 
 Format = Annotated[Literal["record", "batch", "cloudevents", "data"], Meta(title="WebhookFormat")]
 Order = Annotated[Literal["topic", "tag", "none"], Meta(title="WebhookOrder")]

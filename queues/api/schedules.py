@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.clock import now_ms
 from base.errors import NotAQueue, RecordTooLarge, TopicNotFound
+from contract.listing import next_cursor
 from contract.operations import Operation
 from queues import schedules
 from store.script import Script
@@ -17,7 +18,7 @@ from topics.append.records import NewRecord, columns
 from topics.sealed import DESCRIBED
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import NextCursor, PageQuery, next_cursor
+from wire.paging import NextCursor, PageQuery
 from wire.schema import Clamped, Performance
 
 TAG = "queues"

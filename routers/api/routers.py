@@ -9,6 +9,7 @@ from msgspec import UNSET
 from base.clock import now_ms
 from base.errors import Incompatible, RouterCycle, RouterNotFound, TopicNotFound
 from base.names import check_router_name
+from contract.listing import next_cursor
 from contract.operations import Operation
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
@@ -17,7 +18,7 @@ from routers.stored import StoredRouter, absent, find, page_of_routers
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import PageQuery, next_cursor
+from wire.paging import PageQuery
 
 TAG = "routers"
 

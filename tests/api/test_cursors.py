@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from contract.listing import next_cursor
 from tests.api.clients import ApiClient
 from tests.api.test_get_topic import make_older
 from tests.deadlines import DEADLINE
-from wire.paging import next_cursor
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ PAIRS = [
     (shapes.GivenAppend, Append),
     (shapes.TopicSettings, Config),
     (shapes.WantedPage, Diff),
-    (shapes.DeleteBefore, Delete),
-    (shapes.CursorPlace, PutCursor),
+    (shapes.GivenDelete, Delete),
+    (shapes.GivenCursor, PutCursor),
     (streams.WatchStart, Start),
     (streams.GivenWatch, Watch),
 ]

@@ -118,7 +118,7 @@ class CursorAdmin(DomainAdmin):
         place = {"seq": given["seq"]} if given["at"] == "seq" else {"at": given["at"]}
         wanted = as_struct({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
         now = now_ms()
-        seq = run(target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now))
+        seq = run(target_seq(topic, wanted, now))
         created = run(move(topic, obj.name, seq, wanted.expected_seq, now)).made
         if change and created:
             raise NotFound(f"cursor {obj.name!r} of {topic!r} was deleted meanwhile", topic=topic, cursor=obj.name)

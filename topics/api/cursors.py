@@ -11,32 +11,23 @@ from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
+from contract.cursors import CursorFields
+from contract.listing import next_cursor
 from contract.operations import Operation
-from contract.reading import Seq
 from store.script import Script
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.cursors import named as cursors
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import PageQuery, next_cursor
+from wire.paging import PageQuery
 from wire.parse import Request
-from wire.schema import Edge
 
 TAG = "cursors"
 
 
-class PutCursor(Request):
+class PutCursor(CursorFields, Request):
     """The new position of a cursor: exactly one of `seq`, `from_ts` and `at`. `expected_seq` is its expected old position."""
-
-    seq: Seq | None = None
-    """The last seq that the reader has read, at most the head. Send exactly one of `seq`, `from_ts` and `at`."""
-    from_ts: Seq | None = None
-    """Before the first record with this `$ts` or a later one, in milliseconds since the epoch."""
-    at: Edge | None = None
-    """`head`: after the newest record. `earliest`: before the oldest record."""
-    expected_seq: Seq | None = None
-    """The seq that the cursor must have, 0 if the cursor is absent. If the seq differs, the server answers 409 `cursor_moved`."""
 
 
 @Endpoint(
@@ -53,7 +44,7 @@ class PutCursor(Request):
 def put(call: Call[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
     """Set a cursor."""
     wanted, now = call.body, now_ms()
-    seq = yield from cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
+    seq = yield from cursors.target_seq(topic, wanted, now)
     created, moved = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, call.key)
     return show(call, topic, moved, created)
 

@@ -23,6 +23,7 @@ from base.errors import (
     TopicNotSealed,
     TopicSealed,
 )
+from contract.appending import AppendOptionFields
 from contract.cloudevents import OF_READS, OF_RECORD
 from contract.operations import Operation
 from store.script import Script
@@ -73,9 +74,8 @@ def numbers(values: Sequence[int]) -> str:
     return f"[{values[0]}]" if len(values) == 1 else msgspec.json.encode(list(values)).decode()
 
 
-class AppendQuery(Request):
-    return_seqs: bool = True
-    """False leaves `seqs` out of the answer."""
+class AppendQuery(AppendOptionFields, Request):
+    """The query of an append."""
 
 
 @Endpoint(

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from base.errors import TopicNotFound, TopicNotSealed
+from contract.listing import next_cursor, read_cursor
 from contract.operations import Operation
 from store.script import Script
 from topics.api.shapes import TopicName
@@ -15,7 +16,7 @@ from topics.sealed import DESCRIBED, told
 from topics.state import kind_of, page_of_state, parse_rows, write_state
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import NextCursor, next_cursor, read_cursor
+from wire.paging import NextCursor
 from wire.parse import Request
 from wire.schema import Performance
 

@@ -14,7 +14,10 @@ from base.errors import (
     TopicNotSealed,
 )
 from base.names import check_topic_name
+from contract.deleting import DeleteTopicFields
+from contract.listing import ListTopicsFields, next_cursor
 from contract.operations import Operation
+from contract.topics import GetTopicFields, PutTopicFields
 from store.script import Script
 from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, QueueShown, TopicAnswer, TopicsAnswer
 from topics.config import Config, put_topic
@@ -24,13 +27,12 @@ from topics.read.describe import TopicFigures, held, page_of_topics
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.paging import PageQuery, next_cursor
+from wire.paging import PageQuery
 from wire.parse import Destruction, Request
 
 
-class PutTopicQuery(Request):
-    create: bool = True
-    """False: if the topic is absent, the server answers 404 `topic_not_found`."""
+class PutTopicQuery(PutTopicFields, Request):
+    """The query of a PUT."""
 
 
 @Endpoint(
@@ -54,9 +56,8 @@ def put(call: Call[Config, PutTopicQuery], topic: str) -> Script[Answer]:
     return call.answer(answer, status=201 if done.created else 200, headers=told(config.sealed))
 
 
-class TopicQuery(Request):
-    touch: bool = True
-    """False: this call does not count as a read."""
+class TopicQuery(GetTopicFields, Request):
+    """The query of a GET."""
 
 
 @Endpoint(
@@ -93,13 +94,8 @@ def get(call: Call[None, TopicQuery], topic: str) -> Script[Answer]:
     )
 
 
-class DeleteTopicQuery(Destruction):
-    if_empty: bool = False
-    """True: if the topic holds records, the server answers 409 `topic_not_empty`."""
-    if_sealed: bool = False
-    """True: if the topic is not sealed, the server answers 409 `topic_not_sealed`."""
-    keep_head: bool = True
-    """False: the next topic of this name starts at seq 1. For copies, because their seqs are those of another server."""
+class DeleteTopicQuery(DeleteTopicFields, Destruction):
+    """The query of a delete."""
 
 
 @Endpoint(
@@ -127,9 +123,8 @@ def delete(call: Call[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
     )
 
 
-class ListQuery(PageQuery):
-    prefix: str = ""
-    """Only names that start with this prefix."""
+class ListQuery(ListTopicsFields, PageQuery):
+    """The query of a list."""
 
 
 @Endpoint(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
 from base.names import check_router_name, check_topic_name
+from contract.cursors import CursorFields
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import absent
@@ -141,14 +142,12 @@ def check_topic(name: str) -> Script[bool]:
     return bool(rows[0][0])
 
 
-def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> Script[int | None]:
-    """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest unless exactly one of `seq`,
-    `from_ts` and `at` is set, or TopicNotFound."""
-    if sum(each is not None for each in (seq, from_ts, at)) != 1:
-        raise InvalidRequest("the position of the cursor is missing: send exactly one of seq, from_ts and at")
-    if from_ts is not None or at == "earliest":
-        return (yield from seq_before(topic, from_ts or 0, now))
-    return seq
+def target_seq(topic: str, wanted: CursorFields, now: int) -> Script[int | None]:
+    """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest or TopicNotFound."""
+    wanted.check()
+    if wanted.from_ts is not None or wanted.at == "earliest":
+        return (yield from seq_before(topic, wanted.from_ts or 0, now))
+    return wanted.seq
 
 
 def move(

@@ -20,13 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Self
-
-from msgspec import Meta
+from typing import NamedTuple, Self
 
 from base.errors import InvalidRequest, Outdated
 from base.names import after_prefix
-from contract.reading import Match, Seq
+from contract.deleting import DeleteFields
+from contract.reading import Match
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement
 from topics import sealed
 from topics.append.statements import array
@@ -81,25 +80,14 @@ SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 # This works in the same way (sql/functions/topic_delete_seqs.sql).
 DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"
-MOST_SEQS = 5_000
 EXTENT = """
 SELECT earliest_seq, head_seq, records, payload FROM topics_topichead head CROSS JOIN LATERAL topic_stat(head, %s)
  WHERE topic_id = %s LIMIT 1
 """
 
 
-class Delete(Destruction):
+class Delete(DeleteFields, Destruction):
     """The body of a record delete."""
-
-    before_seq: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """Delete records below this seq."""
-    match: Match | None = None
-    """Delete records with a matching tag, as in a diff. If `before_seq` is also set, a record must meet both conditions."""
-    seqs: Annotated[list[Seq], Meta(max_length=MOST_SEQS)] | None = None
-    """In place of `before_seq` and `match`: delete records with these seqs, up to 5000 in any order. The server ignores
-    seqs without a live record."""
-    copy: bool = False
-    """True: the topic must be sealed, and the key needs the scope `admin`, too. False: the topic must not be sealed."""
 
 
 class Deleted(NamedTuple):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from base.errors import HeadMismatch, InvalidRequest, NotFound, TopicNotEmpty
+from contract.deleting import DeleteFields
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
 from gateway.rewrite.identifiers import parameter
 from gateway.rewrite.names import Raws, renamed_request
-from gateway.routers.copies import MOST_SEQS
 from gateway.routers.splice.segments import SEALED, Segment
 from gateway.routers.splice.topic import Spliced
 
@@ -96,18 +95,13 @@ async def to_last(topic: Spliced, context: RouterContext, request: Request) -> R
     return await sent(topic.last, context, await renamed_request(request, topic.last.renaming))
 
 
-class DeleteBody(msgspec.Struct):
-    before_seq: Annotated[int, Meta(ge=0, le=LARGEST_SEQ)] | None = None
-    seqs: Annotated[list[Annotated[int, Meta(ge=0, le=LARGEST_SEQ)]], Meta(max_length=MOST_SEQS)] | None = None
-
-
 async def delete_records(topic: Spliced, context: RouterContext, request: Request) -> Response:
     """Deletes from each segment in turn, oldest first.
 
     A sealed segment refuses before any record is deleted. A client can repeat the delete.
     """
     body = await request.json(Raws)
-    wanted = await request.json(DeleteBody)
+    wanted = await request.json(DeleteFields)
     before = wanted.before_seq
     deleted = 0
     await topic.extent(context, request)  # raises TopicNotFound if the topic is absent

@@ -7,30 +7,26 @@ If several segments have a cursor with the same name, the cursor at the latest s
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from base.clock import now_ms
 from base.errors import CursorMoved, InvalidRequest, NotFound
+from contract.cursors import CursorFields
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.blocks import page_size
 from gateway.rewrite.identifiers import parameter
 from gateway.routers.splice.calls import Call
-from gateway.routers.splice.pages import PositionRead, Seq
+from gateway.routers.splice.pages import PositionRead
 from gateway.routers.splice.segments import Segment, SegmentRefused
 from gateway.routers.splice.topic import Spliced
 
 PAGE = 1000
 
 
-class Put(msgspec.Struct, forbid_unknown_fields=True):
+class Put(CursorFields, forbid_unknown_fields=True):
     """The body of a PUT."""
-
-    seq: Seq | None = None
-    from_ts: Seq | None = None
-    at: Literal["head", "earliest"] | None = None
-    expected_seq: Seq | None = None
 
 
 class ServerCursor(NamedTuple):
@@ -120,8 +116,7 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
 
 async def target(topic: Spliced, context: RouterContext, request: Request, wanted: Put) -> int:
     """Returns the position that a client requests. Raises InvalidRequest, Refusal, TopicsError."""
-    if sum(each is not None for each in (wanted.seq, wanted.from_ts, wanted.at)) != 1:
-        raise InvalidRequest("the position of the cursor is missing: send exactly one of seq, from_ts and at")
+    wanted.check()
     if wanted.from_ts is not None:
         return await topic.position_at(context, request, wanted.from_ts)
     head, earliest, _ = await topic.extent(context, request)

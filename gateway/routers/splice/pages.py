@@ -6,10 +6,9 @@ The answer is cut to the records that the segment shows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from gateway.api import Request
 from gateway.rewrite.identifiers import with_parameter
@@ -18,21 +17,6 @@ from gateway.rewrite.seqs import shifted
 from gateway.routers.splice.segments import Segment
 
 LOST_SEGMENT = "source_trim"  # a tombstone's reason if a segment's server no longer has the records
-
-
-Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
-
-class PageQuery(msgspec.Struct):
-    """The translated fields of a client's read. The server checks all other fields."""
-
-    from_seq: Seq = 0
-    from_ts: Seq | None = None
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    wait_ms: Seq = 0
-    order: str = "asc"
-    tail: Any = None
-    window: str = "seqs"
 
 
 @dataclass

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from base.errors import InvalidRequest, TopicNotFound, TopicsError
+from contract.reading import PageFields
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.rewrite.identifiers import parameter, with_parameter
 from gateway.rewrite.names import Raws
-from gateway.routers.splice.pages import AnsweredPage, PageQuery, PositionRead, SegmentPage, lost_page, paged, seq_of
+from gateway.routers.splice.pages import AnsweredPage, PositionRead, SegmentPage, lost_page, paged, seq_of
 from gateway.routers.splice.segments import SEALED, Segment, SegmentRefused, is_sealed
 
 LARGE = 512 * 1024  # bytes of records after which a window ends at the next seam
@@ -202,12 +203,12 @@ class Spliced:
         """Parses a client's read. Raises InvalidRequest, Refusal, TopicsError."""
         if request.operation is Operation.READ:
             body = await request.json(Raws)
-            asked = await request.json(PageQuery)
+            asked = await request.json(PageFields)
         else:
             body = None
-            given = {name: parameter(request.query, name) for name in PageQuery.__struct_fields__}
+            given = {name: parameter(request.query, name) for name in PageFields.__struct_fields__}
             try:
-                asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, PageQuery, strict=False)
+                asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, PageFields, strict=False)
             except msgspec.ValidationError as error:
                 raise InvalidRequest(f"invalid query: {error}") from error
         if asked.order == "desc" or asked.tail is not None:
@@ -216,11 +217,10 @@ class Spliced:
                 f"the gateway splices {self.name!r} of several logs and reads it in ascending order only: leave {field} out",
                 field=field,
             )
-        counts_matches = body is None or asked.window == "matches"
+        asked.check_start()
+        counts_matches = body is None or asked.counts_matches
         found = PositionRead(request, asked.from_seq, asked.limit, asked.wait_ms, body, counts_matches)
         if asked.from_ts is not None:
-            if asked.from_seq:
-                raise InvalidRequest("from_seq and from_ts exclude each other: send one")
             found.from_seq = await self.position_at(context, request, asked.from_ts)
             if body is not None:
                 del body["from_ts"]

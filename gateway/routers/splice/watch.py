@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest, NotAcceptable, NotFound, TopicNotFound
+from contract.reading import Seq
 from gateway.api import Request, Response, RouterContext, without
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
@@ -17,7 +18,6 @@ from gateway.rewrite.frames import closed
 from gateway.rewrite.identifiers import parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, with_header
-from gateway.routers.splice.pages import Seq
 from gateway.routers.splice.streams import EventsStream, SplicedStream, WatchStream, begun
 from gateway.routers.splice.topic import Spliced
 

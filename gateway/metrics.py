@@ -8,11 +8,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 REQUEST_LABELS = ("virtual_cluster", "router", "route", "operation", "mode")
@@ -78,13 +81,6 @@ class Metrics:
         self.errors[key] = self.errors.get(key, 0) + 1
 
 
-def labels(values: Labels, le: str | None = None) -> str:
-    pairs = [f'{name}="{value}"' for name, value in zip(REQUEST_LABELS, values, strict=True)]
-    if le is not None:
-        pairs.append(f'le="{le}"')
-    return "{" + ",".join(pairs) + "}"
-
-
 def summed(processes: Sequence[ProcessCounts]) -> ProcessCounts:
     """Returns the sum over processes. A breaker has the worst state of all processes, a gauge the largest number."""
     requests: dict[Labels, Row] = {}
@@ -106,56 +102,54 @@ def summed(processes: Sequence[ProcessCounts]) -> ProcessCounts:
     )
 
 
-def text(told: ProcessCounts) -> str:
+class Scrape(Collector):
+    """The metrics of a gateway, from the sum of its processes."""
+
+    def __init__(self, told: ProcessCounts) -> None:
+        self.told = told
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self.requests()
+        failures = CounterMetricFamily(
+            "topics_gateway_failures", "Failures of the gateway by kind", labels=("virtual_cluster", "kind")
+        )
+        for names, number in self.told.errors:
+            failures.add_metric(names, number)
+        in_flight = GaugeMetricFamily("topics_gateway_in_flight", "Requests in flight", labels=("virtual_cluster",))
+        for name, number in sorted(self.told.in_flight.items()):
+            in_flight.add_metric((name,), number)
+        breakers = GaugeMetricFamily(
+            "topics_gateway_breaker",
+            "State of a node's breaker: 0 closed, 1 half open, 2 open",
+            labels=("cluster", "node"),
+        )
+        for cluster, node, state in sorted(self.told.breakers):
+            breakers.add_metric((cluster, str(node)), STATES.index(state))
+        yield from (failures, in_flight, breakers)
+        yield from self.of_routers()
+
+    def requests(self) -> Iterator[Metric]:
+        total = CounterMetricFamily("topics_gateway_requests", "Requests answered", labels=REQUEST_LABELS)
+        errors = CounterMetricFamily("topics_gateway_errors", "Requests answered with 5xx", labels=REQUEST_LABELS)
+        seconds = HistogramMetricFamily("topics_gateway_request_seconds", "Duration of requests", labels=REQUEST_LABELS)
+        for labels, (*buckets, all_seconds, failed) in self.told.requests:
+            upto = list(accumulate(buckets))
+            total.add_metric(labels, upto[-1])
+            errors.add_metric(labels, failed)
+            seconds.add_metric(labels, list(zip(map(str, (*BOUNDS, "+Inf")), upto, strict=True)), all_seconds)
+        yield from (total, errors, seconds)
+
+    def of_routers(self) -> Iterator[Metric]:
+        """Yields the routers' own numbers."""
+        for name, same in groupby(self.told.gauges, lambda each: each[0].name):
+            numbers = list(same)
+            text = numbers[0][0].help
+            family = GaugeMetricFamily(f"topics_gateway_{name}", text, labels=("virtual_cluster", "router", "route"))
+            for gauge, number in numbers:
+                family.add_metric((gauge.virtual_cluster, gauge.router, gauge.route), number)
+            yield family
+
+
+def text(told: ProcessCounts) -> bytes:
     """Returns the metrics in the text format of Prometheus."""
-    lines = [
-        "# HELP topics_gateway_requests_total Requests answered",
-        "# TYPE topics_gateway_requests_total counter",
-    ]
-    rows = told.requests
-    for key, row in rows:
-        lines.append(f"topics_gateway_requests_total{labels(key)} {sum(row[:-2]):.0f}")
-    lines += [
-        "# HELP topics_gateway_errors_total Requests answered with 5xx",
-        "# TYPE topics_gateway_errors_total counter",
-    ]
-    lines += [f"topics_gateway_errors_total{labels(key)} {row[-1]:.0f}" for key, row in rows]
-    lines += [
-        "# HELP topics_gateway_request_seconds Duration of requests",
-        "# TYPE topics_gateway_request_seconds histogram",
-    ]
-    for key, row in rows:
-        total = 0.0
-        for bound, number in zip((*BOUNDS, "+Inf"), row[:-2], strict=True):
-            total += number
-            lines.append(f"topics_gateway_request_seconds_bucket{labels(key, le=str(bound))} {total:.0f}")
-        lines.append(f"topics_gateway_request_seconds_sum{labels(key)} {row[-2]:.6f}")
-        lines.append(f"topics_gateway_request_seconds_count{labels(key)} {total:.0f}")
-    lines += [
-        "# HELP topics_gateway_failures_total Failures of the gateway by kind",
-        "# TYPE topics_gateway_failures_total counter",
-    ]
-    for (name, kind), number in told.errors:
-        lines.append(f'topics_gateway_failures_total{{virtual_cluster="{name}",kind="{kind}"}} {number}')
-    lines += [
-        "# HELP topics_gateway_in_flight Requests in flight",
-        "# TYPE topics_gateway_in_flight gauge",
-    ]
-    for name, number in sorted(told.in_flight.items()):
-        lines.append(f'topics_gateway_in_flight{{virtual_cluster="{name}"}} {number}')
-    lines += [
-        "# HELP topics_gateway_breaker State of a node's breaker: 0 closed, 1 half open, 2 open",
-        "# TYPE topics_gateway_breaker gauge",
-    ]
-    for cluster, node, state in sorted(told.breakers):
-        lines.append(f'topics_gateway_breaker{{cluster="{cluster}",node="{node}"}} {STATES.index(state)}')
-    for name, same in groupby(told.gauges, lambda each: each[0].name):
-        of_name = list(same)
-        lines += [
-            f"# HELP topics_gateway_{name} {of_name[0][0].help}",
-            f"# TYPE topics_gateway_{name} gauge",
-        ]
-        for gauge, number in of_name:
-            where = f'virtual_cluster="{gauge.virtual_cluster}",router="{gauge.router}",route="{gauge.route}"'
-            lines.append(f"topics_gateway_{name}{{{where}}} {number:.0f}")
-    return "\n".join(lines) + "\n"
+    return generate_latest(Scrape(told))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from base.descriptors import none_free
 from base.errors import NotFound, TopicsError
@@ -387,8 +388,8 @@ class Gateway:
         if path == "/gateway/graph":
             return Response.json(200, {**self.health(), **status.graph(self.sites, self.siblings.all(self.told()))})
         if path == "/gateway/metrics":
-            body = text(summed(self.siblings.all(self.told()))).encode()
-            return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], body)
+            body = text(summed(self.siblings.all(self.told())))
+            return Response(200, [(b"content-type", CONTENT_TYPE_LATEST.encode())], body)
         return refusal(UnknownRoute("unknown path: expected /gateway/health, /gateway/graph or /gateway/metrics"))
 
     def told(self) -> ProcessCounts:

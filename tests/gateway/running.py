@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
@@ -58,6 +59,13 @@ class Client:
 
     def append(self, topic: str, *data: Any, **more: Any) -> Reply:
         return self.post(f"/v0/topics/{topic}", {"records": [{"data": each} for each in data], **more})
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The sum of the samples with these labels of a metric of the gateway, or None if there are none."""
+        page = self.get("/gateway/metrics").body.decode()
+        samples = [each for family in text_string_to_metric_families(page) for each in family.samples]
+        values = [each.value for each in samples if each.name == name and labels.items() <= each.labels.items()]
+        return sum(values) if values else None
 
     def close(self) -> None:
         self.connection.close()

@@ -104,9 +104,7 @@ def test_what_the_gateway_did_not_see_is_repaired(
     unseen.append(open_there, 1)
     until(lambda: "so not a copy" in gateway.output, "the difference to be told", 30)
     assert [each["data"] for each in shown(direct(copy), open_there)] == ["of its own"]
-    metrics = gateway.client().get("/gateway/metrics").body.decode()
-    assert 'copy_differing_topics{virtual_cluster="all",router="twice",route="copy"} 1' in metrics
-    assert 'copy_lag_records{virtual_cluster="all",router="twice",route="copy"} 0' in metrics
+    assert (told(gateway, "differing_topics"), told(gateway, "lag_records")) == (1, 0)
     unseen.append(name, "goes on")
     until(lambda: is_equal(primary, copy, name), "the other topics to go on")
 
@@ -157,10 +155,9 @@ def append_many(client: Client, name: str, first: int, count: int) -> None:
         assert client.append(name, *range(begin, min(begin + 1000, first + count))).status in (200, 201)
 
 
-def told(gateway: Running, metric: str) -> int:
-    line = f'topics_gateway_copy_{metric}{{virtual_cluster="all",router="twice",route="copy"}} '
-    text = gateway.client().get("/gateway/metrics").body.decode()
-    return int(text.partition(line)[2].partition("\n")[0] or 0)
+def told(gateway: Running, metric: str) -> float | None:
+    labels = {"virtual_cluster": "all", "router": "twice", "route": "copy"}
+    return gateway.client().metric(f"topics_gateway_copy_{metric}", **labels)
 
 
 def test_a_primary_restored_from_a_backup_is_noticed_and_the_copy_is_kept(

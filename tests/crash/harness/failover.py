@@ -189,8 +189,10 @@ class Failover(Scene):
         backup.rename(primary.data)
         primary.start()
         fill(1000, self.chance.choice((1, 500)))
-        line = 'topics_gateway_copy_differing_topics{virtual_cluster="copied",router="twice",route="witness"} 1'
-        until(lambda: line in client.get("/gateway/metrics").body.decode(), "the difference to be told")
+        differing = {"virtual_cluster": "copied", "router": "twice", "route": "witness"}
+        until(
+            lambda: client.metric("topics_gateway_copy_differing_topics", **differing) == 1, "the difference to be told"
+        )
         client.close()
         if copied() != before:
             raise Broken("the copy of a restored primary was changed")

@@ -30,25 +30,28 @@ CASE WHEN length(data::text) > {MOST_SHOWN} THEN left(data::text, {SHOWN_OF_LONG
 length(data::text) > {MOST_SHOWN} OR coalesce(length(meta::text) > {MOST_SHOWN}, false)
 """
 WHOLE = "meta::text, data::text, false"
+# The columns of a record here (ShownRecord), and how a statement makes them of a record of the log. `texts`: CUT or WHOLE.
+COLUMNS = "seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path"
+MADE = "seq, ts, node, tag, {texts}, home_topic, home_seq, path"
 # The first rows of a statement, until their text has at least `budget` bytes. octet_length of a stored text reads only its
 # length.
-WITHIN = """
-SELECT seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path
+WITHIN = f"""
+SELECT {COLUMNS}
   FROM (SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0))
-                  OVER (ORDER BY seq {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-          FROM ({statement}) found (seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path)) summed
+                  OVER (ORDER BY seq {{order}} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+          FROM ({{statement}}) found ({COLUMNS})) summed
  WHERE before IS NULL OR before < %(budget)s
- ORDER BY seq {order}
+ ORDER BY seq {{order}}
 """
-RANGE = """
-SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
+RANGE = f"""
+SELECT {MADE}
   FROM topic_log_range(%(name)s, %(first)s, %(last)s)
  WHERE (%(node)s::text IS NULL OR node = %(node)s) AND (%(tag)s::text IS NULL OR starts_with(tag, %(tag)s))
    AND (%(data)s::text IS NULL OR data::text ~ %(data)s)
- ORDER BY seq {order} LIMIT %(limit)s
+ ORDER BY seq {{order}} LIMIT %(limit)s
 """
-SOME = """
-SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
+SOME = f"""
+SELECT {MADE}
   FROM unnest(%(seqs)s::bigint[]) wanted CROSS JOIN LATERAL topic_log_range(%(name)s, wanted, wanted)
  WHERE %(data)s::text IS NULL OR data::text ~ %(data)s
 """
@@ -210,8 +213,8 @@ def tagged(
 
 
 def shown(row: Any) -> ShownRecord:
-    seq, ts, node, tag, meta, data, is_cut, home, home_seq, path = row
-    return ShownRecord(seq, ts, node, tag, meta, data, is_cut, home, home_seq, names(path))
+    *columns, path = row
+    return ShownRecord(*columns, names(path))
 
 
 def names(array: str) -> list[str]:

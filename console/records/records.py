@@ -214,7 +214,7 @@ def tagged(
 
 def shown(row: Any) -> ShownRecord:
     *columns, path = row
-    return ShownRecord(*columns, names(path))
+    return ShownRecord._make((*columns, names(path)))
 
 
 def names(array: str) -> list[str]:

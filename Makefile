@@ -38,7 +38,7 @@ test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own 
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
 	$(VENV)/bin/python .ci/tests.py $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(MARKED) $(filter-out fast,$(TESTS))
 # Processes with servers of their own, as many as tests/conftest.py says. Where files are named, one process is up sooner.
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 8 --dist loadscope --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 8 --dist loadscope --no-loadscope-reorder --durations 40 --durations-min 10
 MARKED = $(if $(filter fast,$(TESTS)),-m "not deep",$(if $(CHROMIUM),-m "not kafka",-m "not browser and not kafka"))
 
 postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on every other PostgreSQL that is here

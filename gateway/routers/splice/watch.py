@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest, NotAcceptable, NotFound, TopicNotFound
-from contract.reading import Seq
+from contract.watching import StartFields
 from gateway.api import Request, Response, RouterContext, without
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
@@ -21,6 +21,7 @@ from gateway.rewrite.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, w
 from gateway.routers.splice.streams import EventsStream, SplicedStream, WatchStream, begun
 from gateway.routers.splice.topic import Spliced
 
+PLACES = ("from_seq", "from_ts", "tail")  # the fields of a start that are translated. The servers read the others
 DEFAULT = ""  # key of the default route's part of a stream; no topic has this name
 LONGEST_WID = 32_000  # characters: a request's head has 64 KiB
 STREAM_HEADERS = (
@@ -28,14 +29,6 @@ STREAM_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
-
-
-class SplicedStart(msgspec.Struct):
-    """A client's start position in a topic."""
-
-    from_seq: Seq | None = None
-    from_ts: Seq | None = None
-    tail: bool = False
 
 
 class SplicedWatch(msgspec.Struct):
@@ -79,10 +72,8 @@ async def watch(
             return response
     for name in named.keys() & topics.keys():
         try:
-            start = msgspec.json.decode(named[name], type=SplicedStart)
-            more = {
-                k: v for k, v in msgspec.json.decode(named[name]).items() if k not in SplicedStart.__struct_fields__
-            }
+            start = msgspec.json.decode(named[name], type=StartFields)
+            more = {field: value for field, value in msgspec.json.decode(named[name]).items() if field not in PLACES}
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"topics.{name}: {error}") from error
         position = await starting(topics[name], context, request, start)
@@ -104,10 +95,9 @@ async def watch(
     return Response.json(200, {**told, "wid": wid, "stream_url": f"/v0/watch/{wid}", "topics": found})
 
 
-async def starting(topic: Spliced, context: RouterContext, request: Request, start: SplicedStart) -> int:
+async def starting(topic: Spliced, context: RouterContext, request: Request, start: StartFields) -> int:
     """Returns the position after which a stream starts. Raises InvalidRequest, Refusal, TopicsError."""
-    if (start.from_seq is not None) + (start.from_ts is not None) + start.tail > 1:
-        raise InvalidRequest(f"topics.{topic.name}: from_seq, from_ts and tail exclude each other: send at most one")
+    start.check(topic.name)
     if start.from_ts is not None:
         return await topic.position_at(context, request, start.from_ts)
     if start.tail:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from contract.names import NamedTopic
+
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 TopicType = Annotated[Literal["log", "queue"], Meta(title="TopicType")]
@@ -56,7 +58,7 @@ class TopicConfig(msgspec.Struct):
     """For queues: milliseconds in which claims wait for each other. Then they share the jobs evenly. `0` for a new topic."""
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
     """For queues: the most deliveries of a job. Then it moves to `dead_letter`. 0: no limit. `0` for a new topic."""
-    dead_letter: str | UnsetType | None = UNSET
+    dead_letter: NamedTopic | UnsetType | None = UNSET
     """For queues: the topic that gets the jobs after `max_deliveries`, created if absent. Null: they come back. 409
     `dead_letter_cycle` if letters would come back to the queue. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET

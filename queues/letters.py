@@ -11,6 +11,7 @@ from base.bounds import LETTER_FROM
 from base.errors import Outdated
 from base.names import TOPIC_NAME
 from base.patterns import matches
+from contract.names import NamedQueues
 from contract.reading import Match, Seq
 from store.script import Script, Statement
 from topics.append.statements import array
@@ -55,7 +56,7 @@ class Choice(Destruction):
     """Choose letters with a matching tag, as in a diff."""
     seqs: list[Seq] | None = None
     """Choose letters with these seqs: up to 1000 in any order. Excludes `match`."""
-    queue: str | None = None
+    queue: NamedQueues | None = None
     """Choose letters of this queue, or of all queues whose names begin with the text before a final `*`. Null: of all queues."""
     appended_by: str | None = None
     """Choose letters with this `$node`. Null: with any."""

@@ -18,6 +18,7 @@ from base.errors import (
 )
 from base.names import check_router_name, check_topic_name
 from contract.cursors import Edge
+from contract.names import NamedTopic
 from contract.reading import Match, Seq
 from routers import graph
 from routers.models import Router
@@ -89,9 +90,9 @@ FLIP_CYCLIC = "UPDATE routers_router SET cyclic = NOT cyclic WHERE id = ANY (%s)
 class RouterConfig(Request):
     """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are additions of this server."""
 
-    source: str
+    source: NamedTopic
     """The topic to forward from. Created if missing. Cannot change (409)."""
-    dest: str
+    dest: NamedTopic
     """The topic to forward to. Must differ from `source`. Cannot change (409)."""
     preserve_node: bool | UnsetType = UNSET
     """If false, copies have no `$node`. Default: `true` for a new router."""

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from base.errors import HIDDEN, DeadLetterCycle, Incompatible, InvalidRequest
 from base.names import check_topic_name
 from contract.config import Discard, Durability, Numbers, TopicConfig, TopicType
+from contract.names import NamedTopic
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, atomically
 from topics import audit, limits
 from topics.audit import as_json
@@ -96,7 +97,7 @@ class WholeConfig(msgspec.Struct):
     """For queues: milliseconds in which claims wait for each other, to share the jobs evenly."""
     max_deliveries: int
     """For queues: the most deliveries of a job. 0: no limit."""
-    dead_letter: str | None
+    dead_letter: NamedTopic | None
     """For queues: the topic that gets the jobs after `max_deliveries`."""
     leases_durable: bool
     """For queues: whether leases survive a crash of PostgreSQL."""

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from base.clock import now_ms
 from base.errors import TopicNotFound
+from contract.names import NamedTopic
 from contract.operations import Operation
 from contract.reading import Seq
 from store.script import Script
@@ -39,7 +40,7 @@ class WatchAnswer(msgspec.Struct, kw_only=True):
     """Milliseconds for which the session is kept after a stream has ended."""
     first_ttl_ms: int
     """Milliseconds for which the session is kept until its first stream starts."""
-    topics: dict[str, Watched]
+    topics: dict[NamedTopic, Watched]
     """The start of the stream, by topic."""
     clamped: Clamped = UNSET
     performance: Performance

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from contract.names import NamedTopic
 from contract.reading import Seq
 from topics.api.shapes import EarliestSeq, HeadSeq, RecordShown, TopicName
 from wire.schema import Shape
@@ -88,7 +89,7 @@ class MessageEvent(RecordShown, kw_only=True):
 class ResetEvent(msgspec.Struct):
     """Records were lost, or the topic was created again."""
 
-    channels: list[str]
+    channels: list[NamedTopic]
     """The topic's name, alone."""
     lost_from: int | UnsetType = UNSET
     """The first seq of a loss by a crash or restart."""
@@ -101,7 +102,7 @@ class StreamErrorEvent(msgspec.Struct):
     """The reason, for programs."""
     text: str
     """The reason, for people."""
-    channels: list[str] | UnsetType = UNSET
+    channels: list[NamedTopic] | UnsetType = UNSET
     """The topic's name, alone."""
 
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
+from contract.names import NamedTopic
 from contract.operations import MOST_EVENT_BYTES
 from contract.watching import SelectionFields, StartFields
 from store.script import Script, Statement
@@ -105,7 +106,7 @@ class Selection(SelectionFields, Request, kw_only=True):
 class Watch(Selection):
     """The body of POST /v0/watch."""
 
-    topics: dict[str, Start]
+    topics: dict[NamedTopic, Start]
     """1 to 256 topics by name, each with its start. `{}` starts at the beginning."""
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
     """Milliseconds without any output after which the server sends a comment."""

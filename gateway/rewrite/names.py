@@ -422,17 +422,23 @@ def quoting(message: str, names: Collection[str], rename: Rename) -> str:
 
 def rename_frame(frame: Frame, rename: Rename, asked: Collection[str] = ()) -> None:
     """Renames topics in the frame's data and id to the client's names. `asked`: the names that an error can quote."""
-    if (frame.data is not None and frame.data.startswith((b'{"topic"', b'{"channels"'))) or frame.event == b"error":
+    if frame.data is not None and frame.data.startswith(b"{"):
         with contextlib.suppress(msgspec.MsgspecError):
-            told = with_names(msgspec.json.decode(frame.data or b"{}", type=Raws), rename)
-            if frame.event == b"error" and (message := decoded(told.get("error"), str)) is not None:
-                told["error"] = raw(quoting(message, asked, rename))
-            frame.data = msgspec.json.encode(told)
+            frame.data = bytes(_renamed_data(frame.event, msgspec.Raw(frame.data), rename, asked))
     if frame.id and frame.has_position and not frame.id.isdigit():  # the id of a job is a seq
         if b":" in frame.id:
             frame.id = renamed_event_id(frame.id, rename)
         else:
             frame.id = encoded_id(renamed_id(decoded_id(frame.id.decode("latin-1")), rename))
+
+
+def _renamed_data(event: bytes, data: msgspec.Raw, rename: Rename, asked: Collection[str]) -> msgspec.Raw:
+    if event == b"message":  # one record, as a client sent it
+        return _stamped(data, rename)
+    told = with_names(msgspec.json.decode(data, type=Raws), rename)
+    if event == b"error" and (message := decoded(told.get("error"), str)) is not None:
+        told["error"] = raw(quoting(message, asked, rename))
+    return raw(told)
 
 
 # -- Ids of streams --------------------------------------------------------------------------------------------------------

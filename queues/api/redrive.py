@@ -11,6 +11,7 @@ from base.clock import now_ms
 from base.errors import BatchTooLarge, InvalidRequest, TopicNotFound, TopicSealed
 from base.labels import check_node
 from base.names import check_topic_name
+from contract.names import NamedTopic
 from contract.operations import Operation
 from queues.letters import MOST_LETTERS, Choice
 from queues.redrive import Skipped, redrive
@@ -46,7 +47,7 @@ class RedriveRequest(Choice):
 class SkippedShown(msgspec.Struct, kw_only=True):
     """Dead letters that stay, and why."""
 
-    queue: str | None
+    queue: NamedTopic | None
     """The queue of the letters. Null: `meta` names no queue, or the record does not exist."""
     code: str
     """The code of the error, as in an answer that refuses a call: `topic_not_found`, `not_a_queue`, `topic_full`."""
@@ -60,7 +61,7 @@ class RedriveAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     moved: int
     """Number of moved letters."""
-    queues: dict[str, int]
+    queues: dict[NamedTopic, int]
     """Number of moved letters by queue."""
     skipped: list[SkippedShown]
     """Letters that stay. A later call with `from_seq` leaves these letters out."""

@@ -10,6 +10,7 @@ from base.clock import now_ms
 from base.errors import Incompatible, RouterCycle, RouterNotFound, TopicNotFound
 from base.names import check_router_name
 from contract.listing import next_cursor
+from contract.names import NamedTopic
 from contract.operations import Operation
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
@@ -83,9 +84,9 @@ def delete(call: Call[None, None], router: str) -> Script[Answer]:
 class RoutersQuery(PageQuery):
     prefix: str = ""
     """Only routers whose name starts with this prefix."""
-    source: str | None = None
+    source: NamedTopic | None = None
     """Only routers with this topic as source."""
-    dest: str | None = None
+    dest: NamedTopic | None = None
     """Only routers with this topic as dest."""
 
 

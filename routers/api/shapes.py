@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta
 
+from contract.names import NamedRouter, NamedTopic
 from routers.routers import Guarantee
 from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
@@ -17,11 +18,11 @@ RouterState = Annotated[Literal["running", "paused", "blocked"], Meta(title="Rou
 class RouterSettings(msgspec.Struct, kw_only=True):
     """A router's config. `filter` always has the full form: a bare string in a PUT is shown as `Eq`."""
 
-    router: str
+    router: NamedRouter
     """The router's name."""
-    source: str
+    source: NamedTopic
     """The topic that the router forwards from."""
-    dest: str
+    dest: NamedTopic
     """The topic that the router forwards to."""
     preserve_node: bool
     """Whether copies keep the `$node` of the original record."""
@@ -77,7 +78,7 @@ class RoutersAnswer(msgspec.Struct, kw_only=True):
 
 
 class DeleteRouterAnswer(msgspec.Struct, kw_only=True):
-    router: str
+    router: NamedRouter
     """The router's name."""
     deleted: bool
     """False: the router did not exist."""

@@ -243,7 +243,8 @@ def frames(topic: str) -> bytes:
         + json.dumps(stamp, separators=(",", ":")).encode()
         + b"}}]}\n\n"
         + f"id: {topic}:7\nevent: message\ndata: ".encode()
-        + b'{"$seq":7,"data":{"topic":"eu.x"}}\n\n'
+        + json.dumps({"$seq": 7, "meta": {"_topics_router": stamp}, "data": {"topic": "eu.x"}}).encode()
+        + b"\n\n"
         + f'event: stream-reset\ndata: {{"channels":["{topic}"]}}\n\n'.encode()
     )
 

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from contract.config import TopicType
+from contract.names import OF_TOPIC, NamedRouter, NamedTopic
 from topics.config import WholeConfig
 from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
 
-TopicName = Annotated[str, Meta(description="The topic's name.")]
+TopicName = Annotated[str, Meta(description="The topic's name.", extra=OF_TOPIC)]
 HeadSeq = Annotated[
     int,
     Meta(
@@ -114,7 +115,7 @@ class DeleteTopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     deleted: bool
     """False: the topic did not exist."""
-    routers_removed: list[str]
+    routers_removed: list[NamedRouter]
     """Names of the routers that were deleted with the topic."""
     performance: Performance
 
@@ -205,11 +206,11 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
 class Path(msgspec.Struct):
     """Home of a record, and the routers on its way, from first to last."""
 
-    topic: str
+    topic: NamedTopic
     """The topic that the record was appended to."""
     seq: int
     """The record's seq in this topic."""
-    routers: list[str]
+    routers: list[NamedRouter]
     """The routers that forwarded the record, from first to last."""
 
 

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
 STALE_MS = 15_000  # after so long without a heartbeat, a process counts as dead
 FORGET_MS = 3_600_000  # after so long, its row is deleted
+STUCK_SECONDS = 60.0  # a worker that has taken no task for so long, while tasks wait, is silent
 GRACE_MS = 20_000  # after our own start, because the others may still be starting
 QUEUE = settings.CELERY_TASK_DEFAULT_QUEUE  # a list in Redis; only tasks of push go to another queue
 NEEDED = ("worker", "beat")  # every site needs these; without them, forwarding and upkeep stop
@@ -80,6 +81,8 @@ class ProcessHeartbeat:
         self.started_ts = now_ms()
         self.id = f"{self.host}:{self.pid}:{self.started_ts}"
         self.worked_ts: int | None = None
+        self.worked_at = time.monotonic()
+        self.stuck_pace = outage.Pace()
         self.counts: Counter[str] = Counter()
         self.lock = threading.Lock()
         # A heartbeat that began before the goodbye must not write the row again after it.
@@ -102,7 +105,16 @@ class ProcessHeartbeat:
 
     def worked(self, **_: Any) -> None:
         """Notes that this process has taken or sent a task."""
-        self.worked_ts = now_ms()
+        self.worked_ts, self.worked_at = now_ms(), time.monotonic()
+
+    def is_stuck(self, waiting_tasks: int | None) -> bool:
+        """Returns whether this is a worker that takes no task although some wait. It is then silent, as if it had ended."""
+        idle = time.monotonic() - self.worked_at
+        if self.kind != "worker" or not waiting_tasks or idle < STUCK_SECONDS:
+            return False
+        if self.stuck_pace.is_due():
+            log.warning("This worker has taken no task for %d s, and %d wait: restart it", idle, waiting_tasks)
+        return True
 
     def beat_forever(self, do: Do) -> None:
         while not self.is_over:
@@ -129,18 +141,9 @@ class ProcessHeartbeat:
         `waiting_tasks`: None if Redis did not answer.
         """
         mend()
-        prepared(
-            SAY,
-            {
-                "id": self.id,
-                "kind": self.kind,
-                "host": self.host,
-                "pid": self.pid,
-                "started_ts": self.started_ts,
-                "now": now,
-                "worked_ts": self.worked_ts,
-            },
-        )
+        if not self.is_stuck(waiting_tasks):
+            names = ("id", "kind", "host", "pid", "started_ts", "worked_ts")
+            prepared(SAY, {name: getattr(self, name) for name in names} | {"now": now})
         with self.lock:
             counts, self.counts = self.counts, Counter()
         if counts:

@@ -11,7 +11,7 @@ from django.test import Client
 from base.clock import now_ms
 from console import jobs, metrics
 from console.health import heartbeat, problems, processes
-from console.health.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, ProcessHeartbeat
+from console.health.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, STUCK_SECONDS, ProcessHeartbeat
 from console.models import Count, Failure, Process, Task
 from push.models import BusClient, Subscriber
 from store.script import run
@@ -35,6 +35,24 @@ def test_a_silent_process_is_missed(ours: ProcessHeartbeat) -> None:
     assert ours.degraded(now) == ["beat"]
     ours.started_ts = now  # the others may still be starting
     assert ours.degraded(now) == []
+
+
+def test_a_worker_that_takes_no_task_although_some_wait_is_silent(ours: ProcessHeartbeat) -> None:
+    worker, now = ProcessHeartbeat("worker"), now_ms()
+
+    def is_seen(waiting_tasks: int) -> bool:
+        Process.objects.all().delete()
+        worker.beat(now, waiting_tasks)
+        return Process.objects.filter(kind="worker").exists()
+
+    assert is_seen(7)
+    worker.worked_at -= STUCK_SECONDS + 1
+    assert is_seen(0)  # there was nothing to take
+    assert not is_seen(7)
+    ours.beat(now, 7)
+    assert "worker" in ours.degraded(now)
+    worker.worked()
+    assert is_seen(7)
 
 
 def test_push_is_missed_where_it_is_wanted(ours: ProcessHeartbeat, settings: Any) -> None:

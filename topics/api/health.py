@@ -45,7 +45,8 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     """Number of topics."""
     degraded: list[Literal["storage_full", "redis", "worker", "beat", "push"]] | UnsetType = UNSET
     """Problems that do not stop this process from serving. `storage_full`: appends are refused, because the disk is full.
-    `redis`, `worker`, `beat`, `push`: silent for 15 s. Forwarding, upkeep and callbacks lag. Absent without a problem."""
+    `redis`, `worker`, `beat`, `push`: silent for 15 s. A worker is silent, too, if it takes no task for a minute although some
+    wait. Forwarding, upkeep and callbacks lag. Absent without a problem."""
     performance: Performance
 
 

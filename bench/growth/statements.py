@@ -59,7 +59,6 @@ EXCEPTIONS = {
     "runs in Spark, whose plans tests/pipeline tests": "pipeline_check pipeline_follow pipeline_loss pipeline_mark",
     "reads the whole store, for a person who waits": """
         topics.admin.trim topics.upkeep.usage console.history.samples.COUNT console.history.samples.THIN""",
-    "reads every router, of which a site has at most TOPICS_MAX_ROUTERS": "console.graph.namespaces.NAMED_ENDS",
     "is on the page of a subscriber, which tests/console/test_growth.py opens": "push.figures.CALLS push.figures.PAGE",
 }
 # Loops of a process execute these by the clock, so a walk may or may not see them.

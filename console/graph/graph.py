@@ -61,7 +61,7 @@ def shown(wanted: GraphPart, now: int) -> ShownGraph:
     """Returns the picture of this part of the graph: of its topics, or if they are too many, of their namespaces."""
     seen = survey(wanted)
     if not seen.fits and not wanted.focus:
-        blocks = namespaces(wanted.prefix, now)
+        blocks = namespaces(wanted.prefix, seen.routers, now)
         if len(blocks.blocks) > 1:
             rows = [DrawnRouter(e.name, e.source, e.dest, e.state, None, e.lag, e.oldest_ms) for e in blocks.troubled]
             return ShownGraph(blocks.picture(), rows, None)

@@ -13,24 +13,19 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from base.units import amount, counted, duration
-from console.graph.network import LOOKS, in_words, look_of
+from console.graph.network import LOOKS, RouterEnds, in_words, look_of
 from console.graph.picture import NetworkPicture, PictureEdge, PictureNode
 from console.health.behind import Behind, behind
 from console.history.charts import short
 from console.templatetags.console import router_url, topic_url
-from store.database import prepared
+from store.script import run
+from topics.read.unread import names_of
 
 MOST_BLOCKS = 60  # in one picture. All further namespaces are one block
 MOST_BEHIND = 50  # routers in trouble that one look finds
 # A name's beginning ends with the first of these. Names without any of them are told apart by what is before their number.
 ENDS_WITH = re.compile(r"[.:/]"), re.compile(r"[-_]"), re.compile(r"\d")
 REST = "…"
-# One pass over the routers. The planner reads the topics whole or one by one, as it finds cheaper.
-NAMED_ENDS = """
-SELECT r.name, source.name, dest.name
-  FROM routers_router r JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
- WHERE source.name ^@ %(prefix)s OR dest.name ^@ %(prefix)s
-"""
 
 
 class NamedEnds(NamedTuple):
@@ -118,10 +113,13 @@ def told(router: Behind) -> str:
     return f"{'' if router.state == 'running' else router.state + ', '}{amount(router.lag)} behind{waits}"
 
 
-def namespaces(prefix: str, now: int) -> Namespaces:
+def namespaces(prefix: str, routers: Sequence[RouterEnds], now: int) -> Namespaces:
     """Returns the blocks of the topics with routers whose names begin with the prefix, and of the topics beside them."""
-    routers = [NamedEnds(*row) for row in prepared(NAMED_ENDS, {"prefix": prefix})]
-    return grouped(prefix, routers, behind(now, MOST_BEHIND))
+    names = run(names_of({id for each in routers for id in (each.source_id, each.dest_id)}))
+    known = [each for each in routers if each.source_id in names and each.dest_id in names]  # others are deleted meanwhile
+    ends = [NamedEnds(each.name, names[each.source_id], names[each.dest_id]) for each in known]
+    wanted = [each for each in ends if each.source.startswith(prefix) or each.dest.startswith(prefix)]
+    return grouped(prefix, wanted, behind(now, MOST_BEHIND))
 
 
 def grouped(prefix: str, routers: Sequence[NamedEnds], troubled: list[Behind]) -> Namespaces:

@@ -30,7 +30,7 @@ SELECT r.id, r.name, r.source_id, r.dest_id, r.state, r.last_error, r.guarantee,
                       ORDER BY ts DESC LIMIT 1) before ON true
  WHERE %(ids)s::bigint[] IS NULL OR r.id = ANY (%(ids)s)
 """
-ENDS = "SELECT id, source_id, dest_id FROM routers_router"
+ENDS = "SELECT id, name, source_id, dest_id FROM routers_router"
 TOPICS = """
 SELECT t.id, t.name, h.head_seq, h.count, h.bytes, h.last_ts
   FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.id = ANY (%(ids)s::bigint[])
@@ -144,13 +144,18 @@ class RouterEnds(NamedTuple):
     """A router, and the ids of its topics."""
 
     id: int
+    name: str
     source_id: int
     dest_id: int
 
 
 class Survey(NamedTuple):
-    """The topics of a part of the graph, each with its hops from where the look starts, and the routers between them."""
+    """The topics of a part of the graph, each with its hops from where the look starts, and the routers between them.
 
+    `routers`: all of the site.
+    """
+
+    routers: list[RouterEnds]
     near: dict[int, int]
     inside: list[RouterEnds]
     names_left_out: bool
@@ -189,7 +194,8 @@ def survey(wanted: GraphPart) -> Survey:
     """Finds the topics and routers of this part of the graph, however many there are."""
     ends = [RouterEnds(*row) for row in prepared(ENDS, ())]
     near, names_left_out = chosen(wanted, ends)
-    return Survey(near, [each for each in ends if each.source_id in near and each.dest_id in near], names_left_out)
+    inside = [each for each in ends if each.source_id in near and each.dest_id in near]
+    return Survey(ends, near, inside, names_left_out)
 
 
 def network(seen: Survey, now: int) -> Network:
@@ -206,7 +212,8 @@ def fitting(near: dict[int, int], ends: Sequence[RouterEnds]) -> tuple[list[int]
     """Returns the ids of the topics and routers that one picture shows, the nearest ones. `near`: hops by topic."""
     kept: dict[int, None] = {}
     router_ids: list[int] = []
-    for id, source, dest in sorted(ends, key=lambda each: (max(near[each[1]], near[each[2]]), each[0])):
+    nearest = sorted(ends, key=lambda each: (max(near[each.source_id], near[each.dest_id]), each.id))
+    for id, _, source, dest in nearest:
         more = {source, dest} - kept.keys()
         if len(router_ids) < MOST_ROUTERS and len(kept) + len(more) <= MOST_TOPICS:
             kept.update(dict.fromkeys((source, dest)))
@@ -244,7 +251,7 @@ def chosen(wanted: GraphPart, ends: Sequence[RouterEnds]) -> tuple[dict[int, int
     if wanted.focus:
         rows = prepared(BY_NAME, {"name": wanted.focus})
         return around([id for (id,) in rows], ends, wanted.hops), False
-    routed = dict.fromkeys((id for _, source, dest in ends for id in (source, dest)), 0)
+    routed = dict.fromkeys((id for _, _, source, dest in ends for id in (source, dest)), 0)
     if wanted.prefix:
         rows = prepared(BY_PREFIX, {"prefix": wanted.prefix, "most": MOST_NAMED + 1})
         named = [id for (id,) in rows[:MOST_NAMED]]
@@ -257,7 +264,7 @@ def chosen(wanted: GraphPart, ends: Sequence[RouterEnds]) -> tuple[dict[int, int
 def around(start: Iterable[int], ends: Iterable[RouterEnds], hops: int) -> dict[int, int]:
     """Returns these topics and all topics at most `hops` routers away, in both directions, with the hops of each."""
     beside: defaultdict[int, list[int]] = defaultdict(list)
-    for _, source, dest in ends:
+    for _, _, source, dest in ends:
         beside[source].append(dest)
         beside[dest].append(source)
     found = dict.fromkeys(start, 0)

@@ -28,9 +28,11 @@ SELECT found.topic, found.name, found.members, found.partitions, coalesce(greate
   FROM ({found}) found (topic, name, members, partitions, lag, updated_ts, topic_id, seq, head_seq)
   LEFT JOIN LATERAL topic_next_unread(found.topic_id, found.seq) next ON found.lag > 0
 """
-# At most TOPICS_MAX_GROUPS groups exist, so this reads all, and their topics in the order of the index.
+# At most TOPICS_MAX_GROUPS groups exist, so this reads all, and their topics in the order of the index. No index has all columns
+# of `groups`. Otherwise PostgreSQL could read the index alone, and then look up each group that upkeep.py has counted since the
+# last vacuum.
 FOLLOWING = """
-WITH groups AS MATERIALIZED (SELECT topic_id, name FROM groups_group),
+WITH groups AS MATERIALIZED (SELECT id, topic_id, name FROM groups_group),
 topics AS MATERIALIZED (SELECT id, name FROM topics_topic WHERE id = ANY (ARRAY(SELECT DISTINCT topic_id FROM groups)))
 SELECT g.name, t.name FROM groups g JOIN topics t ON t.id = g.topic_id
  WHERE (t.name, g.name) > (%(topic)s COLLATE "C", %(group)s COLLATE "C") AND t.name < %(upto)s

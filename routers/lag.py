@@ -24,20 +24,7 @@ FROM = """
   JOIN topic_cursors c ON c.id = r.cursor_id
   JOIN topic_heads head ON head.topic_id = r.source_id
 """
-# For all routers in a statement of another table. Each table is read once, in the order of its index, so neighbours share a page.
-# For a join, PostgreSQL can look up row after row, or read the rows of all topics.
-FROM_ALL = """
-  FROM routers_router r
-  JOIN (WITH read AS MATERIALIZED (
-            SELECT id, seq, forwarded_total, updated_ts FROM topic_cursors
-             WHERE id = ANY (ARRAY(SELECT cursor_id FROM routers_router)))
-        SELECT * FROM read) c ON c.id = r.cursor_id
-  JOIN (WITH read AS MATERIALIZED (
-            SELECT topic_id, head_seq, floor_seq FROM topic_heads
-             WHERE topic_id = ANY (ARRAY(SELECT DISTINCT source_id FROM routers_router)))
-        SELECT * FROM read) head ON head.topic_id = r.source_id
-"""
-ROUTERS = "SELECT id, name, source_id, dest_id, cursor_id, errors_total, state <> 'paused' FROM routers_router"
+ROUTERS = "SELECT id, name, source_id, dest_id, cursor_id, errors_total, state FROM routers_router"
 CURSORS = "SELECT id, seq, updated_ts, forwarded_total FROM topic_cursors WHERE id = ANY (%s)"
 # Uses the primary key. A separate statement, because one plan for both cases would read every router.
 OF_SOME = f"SELECT r.id, {LAG} {FROM} WHERE r.id = ANY (%(ids)s)"
@@ -56,14 +43,16 @@ class Lagging(NamedTuple):
 
 
 class RouterLag(NamedTuple):
-    """A router, its totals, and its lag."""
+    """A router, its totals, and its lag. `updated_ts`: when its cursor advanced last."""
 
     id: int
     name: str
     source_id: int
     dest_id: int
     errors_total: int
+    state: str
     forwarded_total: int
+    updated_ts: int
     lag: Lagging
 
 
@@ -84,11 +73,11 @@ def lags_of_all(now: int) -> Script[list[RouterLag]]:
     places = {each[0]: (heads[each[2]], max(cursors[each[4]][0], heads[each[2]].floor_seq)) for each in found}
     unread = yield from first_unread(places.values())
     lags = []
-    for id, name, source_id, dest_id, cursor_id, errors_total, runs in found:
+    for id, name, source_id, dest_id, cursor_id, errors_total, state in found:
         (seq, updated_ts, forwarded_total), (head, after) = cursors[cursor_id], places[id]
-        first, still = unread.get((source_id, after)), runs and updated_ts < now - STALLED_MS
+        first, still = unread.get((source_id, after)), state != "paused" and updated_ts < now - STALLED_MS
         lag = lag_of(head.head_seq - seq, None if first is None else now - first.ts, still)
-        lags.append(RouterLag(id, name, source_id, dest_id, errors_total, forwarded_total, lag))
+        lags.append(RouterLag(id, name, source_id, dest_id, errors_total, state, forwarded_total, updated_ts, lag))
     return lags
 
 

@@ -80,9 +80,9 @@ STATE = "SELECT state FROM routers_router WHERE id = %s"
 DELETE_ROUTERS = "DELETE FROM routers_router WHERE id = ANY (%s)"
 # Sets the order of all routers into a dest from sources with a prefix.
 SET_ORDERED = """
-UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topics_topic dest
- WHERE source.id = r.source_id AND dest.id = r.dest_id AND dest.name = %(dest)s AND source.name ^@ %(sources)s
-   AND r.ordered <> %(ordered)s
+UPDATE routers_router r SET ordered = %(ordered)s
+ WHERE dest_id = (SELECT id FROM topics_topic WHERE name = %(dest)s) AND ordered <> %(ordered)s
+   AND (SELECT name FROM topics_topic WHERE id = r.source_id) ^@ %(sources)s
 """
 FLIP_CYCLIC = "UPDATE routers_router SET cyclic = NOT cyclic WHERE id = ANY (%s)"
 
@@ -331,7 +331,8 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
 
 def remove(routers: Sequence[StoredRouter]) -> Script[None]:
     """Deletes routers with their cursors, after running advances have ended. The caller holds the graph's lock."""
-    stale = yield from graph.stale(gone=[router.id for router in routers])
+    on_cycle = any(router.cyclic for router in routers)  # otherwise the others stay as they are
+    stale = (yield from graph.stale(gone=[router.id for router in routers])) if on_cycle else []
     cursors = [router.cursor_id for router in routers]
     yield from lock_cursors([*cursors, *(each.cursor_id for each in stale)])
     changes = [audit.Change(router.name, before=router.config()) for router in routers]
@@ -344,7 +345,7 @@ def remove(routers: Sequence[StoredRouter]) -> Script[None]:
 
 def mark_cyclic(made: StoredRouter) -> Script[None]:
     """Updates `cyclic` and the heads' flags after a router was created. The caller holds the graph's lock."""
-    stale = yield from graph.stale()
+    stale = (yield from graph.stale()) if made.allow_cycle else []  # any other router closes no cycle
     yield from lock_cursors([each.cursor_id for each in stale])
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
     yield from write_on_heads([made, *stale])

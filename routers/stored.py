@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from base.errors import Forbidden, RouterNotFound
 from base.names import check_router_name
@@ -13,7 +13,8 @@ from wire.keys import Key
 # A router with the names of its ends and its position. Uses the unique index on name. The lag comes from lag.py.
 COLUMNS = """
 SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id, r.preserve_node, r.preserve_tag,
-       r.filter_op, r.filter_tag, r.allow_cycle, r.allow_fan_in, r.guarantee, r.state, r.last_error, c.seq, c.forwarded_total
+       r.filter_op, r.filter_tag, r.allow_cycle, r.allow_fan_in, r.cyclic, r.guarantee, r.state, r.last_error, c.seq,
+       c.forwarded_total
   FROM routers_router r
   JOIN topics_topic source ON source.id = r.source_id
   JOIN topics_topic dest ON dest.id = r.dest_id
@@ -31,19 +32,28 @@ NAMES_NAMING = """
 SELECT name FROM routers_router WHERE source_id = ANY (%(ids)s)
  UNION SELECT name FROM routers_router WHERE dest_id = ANY (%(ids)s) ORDER BY name
 """
+# By a range of the unique index, because no character of a name sorts behind "~". For a prefix that it does not know, PostgreSQL
+# would read all names.
 PAGE = f"""{COLUMNS}
- WHERE r.name > %(after)s AND r.name ^@ %(prefix)s
+ WHERE r.name > %(after)s AND r.name >= %(prefix)s AND r.name < %(prefix)s || '~' AND r.name ^@ %(prefix)s
    AND (%(source)s::text IS NULL OR source.name = %(source)s) AND (%(dest)s::text IS NULL OR dest.name = %(dest)s)
    AND (%(prefixes)s::text[] IS NULL
         OR r.name ^@ ANY (%(prefixes)s) AND source.name ^@ ANY (%(prefixes)s) AND dest.name ^@ ANY (%(prefixes)s))
  ORDER BY r.name LIMIT %(limit)s
 """
-# The routers of a topic are few. OFFSET 0 makes the planner find them first, by the index on source or dest. In order of name it
-# would read all routers until the page is full.
-OF_TOPIC = "FROM (SELECT * FROM routers_router WHERE {end}_id = (SELECT id FROM topics_topic WHERE name = %({end})s) OFFSET 0) r"
-PAGE_OF_SOURCE, PAGE_OF_DEST = (
-    PAGE.replace("FROM routers_router r", OF_TOPIC.format(end=end)) for end in ("source", "dest")
-)
+
+
+def of_topic(statement: str, end: Literal["source", "dest"]) -> str:
+    """Returns a statement of COLUMNS for the routers from or to one topic, %(source)s or %(dest)s.
+
+    They are few. OFFSET 0 makes the planner find them first, by the index on source or dest. In order of name it would read all
+    routers until a page is full.
+    """
+    routers = f"SELECT * FROM routers_router WHERE {end}_id = (SELECT id FROM topics_topic WHERE name = %({end})s)"
+    return statement.replace("FROM routers_router r", f"FROM ({routers} OFFSET 0) r")
+
+
+PAGE_OF_SOURCE, PAGE_OF_DEST = of_topic(PAGE, "source"), of_topic(PAGE, "dest")
 
 
 class StoredRouter(NamedTuple):
@@ -62,6 +72,7 @@ class StoredRouter(NamedTuple):
     filter_tag: str | None
     allow_cycle: bool
     allow_fan_in: bool
+    cyclic: bool
     guarantee: str
     state: str
     last_error: str | None

@@ -1,7 +1,7 @@
 """`make bench-growth`: fills a store step by step, and counts what each operation reads at 1 %, at 10 % and at all of it.
 
 An operation may grow with the logarithm of the store, as a look-up in an index does. If it reads more at all of the store than
-the logarithm allows over 10 %, it is MISSED.
+the logarithm allows over 10 %, it is MISSED. `--small` is for tests: it also tells the statements that no operation executes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from datetime import date
 from typing import Any
 
 from bench import report
-from bench.growth import plot
+from bench.growth import plot, statements
 from bench.growth.calls import ROOT, Client, Operation, operations
+from bench.growth.reasons import reason_of, unknown
 from bench.growth.site import Counts, Site, site
 from bench.growth.store import SMALL, Size, Store
 from tests.instances import ROOT as REPOSITORY
 from tests.runs import begin_run
 
 SHARES = (0.01, 0.1, 1.0)
-TIMES = 2  # the least counts. The first call after a step reads PostgreSQL's catalog, too
+# Calls whose least counts are taken, because the first one after a step or an autovacuum reads PostgreSQL's catalog, too. An
+# operation that seems to grow is called again.
+TIMES, MOST_TIMES = 2, 6
 DOCUMENT = REPOSITORY / "bench" / "GROWTH.md"
 PICTURE = REPOSITORY / "docs" / "images" / "growth.svg"
 ABOUT = (
     "The reads of each operation, in a store that grows: buffers of 8 kB, and in brackets rows of sequential scans and entries "
     "of indexes. MISSED: in the last step it grew more than the logarithm of the store."
 )
-SLACK = 25  # buffers or rows that are no growth: a page more of an index, a version more of a row
+# What is no growth: a page more of some indexes, and versions of rows that a vacuum would have removed.
+SLACK = Counts(buffers=25, rows=200)
 
 
 @dataclass
@@ -40,19 +44,23 @@ class Grown:
     """An operation, and its counts at each of `steps` sizes. `failed`: the first error."""
 
     operation: str
-    whole: str
     steps: int
     counts: list[Counts] = field(default_factory=list)
     failed: str = ""
 
+    @property
+    def whole(self) -> str:
+        """Returns why it may read the whole store, or an empty string."""
+        return reason_of(self.operation)
+
     def missed(self, size: Size) -> bool:
         """Returns whether it grew more than the logarithm of the store from the size before to the last size."""
-        if self.failed:
-            return True
+        if len(self.counts) < self.steps or self.failed:
+            return bool(self.failed)
         tenth, everything = self.counts[-2:]
         before = size.records * SHARES[-2]
         factor = math.log(size.records) / math.log(before) * (1 / SHARES[-2] if self.whole else 1)
-        return any(b > a * factor + SLACK for a, b in zip(tenth, everything, strict=True))
+        return any(b > a * factor + slack for a, b, slack in zip(tenth, everything, SLACK, strict=True))
 
     def line(self, size: Size) -> str:
         cells = [self.operation, *(f"{each.buffers:,} ({each.rows:,})" for each in self.counts)]
@@ -65,8 +73,8 @@ class Grown:
 def every(of: Site, client: Client, cookie: str, size: Size, copied: bool) -> Iterator[Operation]:
     from bench.growth import parts, rest
 
+    yield from rest.background(of)  # first, because the others leave work behind
     yield from operations(client, size)
-    yield from rest.background(of)
     yield from rest.console(client, cookie)
     yield from rest.commands(client, of.data)
     yield from parts.parts(of, client, size)
@@ -75,27 +83,30 @@ def every(of: Site, client: Client, cookie: str, size: Size, copied: bool) -> It
         yield from rest.copies(of)
 
 
-def measure(of: Site, operation: Operation, names: Iterator[str], times: int) -> Counts:
-    """Returns the least counts of some calls."""
-    found = []
-    for _ in range(times):
-        name = next(names)
-        operation.before(name)
-        before = of.counts()
-        operation.work(name)
-        found.append(of.since(before))
-    return Counts(*map(min, zip(*found, strict=True)))
+def measure(of: Site, operation: Operation, names: Iterator[str]) -> Counts:
+    """Returns the counts of a call."""
+    name = next(names)
+    operation.before(name)
+    before = of.counts()
+    operation.work(name)
+    return of.since(before)
 
 
-def run(given: argparse.Namespace) -> tuple[list[Grown], list[str]]:
-    """Measures, and tells its progress. Returns all operations, and sentences about the store."""
+def least(a: Counts, b: Counts) -> Counts:
+    return Counts(*map(min, a, b))
+
+
+def run(given: argparse.Namespace) -> tuple[list[Grown], list[str], set[str]]:
+    """Measures, and tells its progress. Returns all operations, sentences about the store, and (small) all statements."""
     size = size_of(given)
     grown: dict[str, Grown] = {}
     names = (f"n{n}" for n in range(10**9))
-    shares = shares_of(given)
+    shares, executed = shares_of(given), set[str]()
     with site(ROUTEMASTER_ROOT_KEY=ROOT, PUSH_CALLBACK_LOOPBACK_HTTP="1") as of:
         from bench.growth import rest
 
+        if given.small:
+            statements.record(executed)
         store, client, cookie = Store(of.database, given.bytes), Client(of.port), rest.cookie()
         for share in shares:
             began = time.monotonic()
@@ -107,10 +118,14 @@ def run(given: argparse.Namespace) -> tuple[list[Grown], list[str]]:
             for operation in every(of, client, cookie, store.size, given.copies):
                 if given.only and given.only not in operation.name:
                     continue
-                row = grown.setdefault(operation.name, Grown(operation.name, operation.whole, len(shares)))
+                row = grown.setdefault(operation.name, Grown(operation.name, len(shares)))
                 at = time.monotonic()
                 try:
-                    row.counts.append(measure(of, operation, names, 1 if operation.whole else TIMES))
+                    row.counts.append(measure(of, operation, names))
+                    times = 1
+                    while times < (1 if row.whole else TIMES) or (times < MOST_TIMES and row.missed(size)):
+                        row.counts[-1] = least(row.counts[-1], measure(of, operation, names))
+                        times += 1
                 except Exception as error:
                     row.failed = row.failed or f"{type(error).__name__}: {str(error)[:300]}".replace("\n", " ")
                     row.counts.append(Counts(0, 0))
@@ -120,7 +135,7 @@ def run(given: argparse.Namespace) -> tuple[list[Grown], list[str]]:
         where = report.machine(os.environ["DATABASE_URL"])
         notes = [f"Printed by `make bench-growth` on {date.today()}: {where}.", f"{size}: {footprint(of, store)}."]
         say(notes[-1])
-    return list(grown.values()), notes
+    return list(grown.values()), notes, executed
 
 
 def shares_of(given: argparse.Namespace) -> tuple[float, ...]:
@@ -164,7 +179,7 @@ def table(rows: list[Grown], size: Size, shares: tuple[float, ...]) -> str:
     heads = " | ".join(f"{share:.0%}" for share in shares)
     lines = [f"| operation: buffers (rows) | {heads} | |", f"|---|{'---|' * len(shares)}---|"]
     missed = [row.operation for row in rows if row.missed(size)]
-    told = f"{len(rows)} operations, {len(missed)} of them missed."
+    told = f"{len(rows)} operations, {len(missed)} of them missed{': ' if missed else ''}{', '.join(missed)}."
     return "\n".join([*lines, *(row.line(size) for row in rows), "", told])
 
 
@@ -177,13 +192,17 @@ def picture(rows: list[Grown], given: argparse.Namespace) -> str:
 
 def main() -> None:
     given: Any = arguments()
-    rows, notes = run(given)
+    rows, notes, executed = run(given)
     text = table(rows, size_of(given), shares_of(given))
     print(text)
     if not (given.small or given.only):
         DOCUMENT.write_text("\n\n".join(["# Growth", ABOUT, *notes, text]) + "\n")
         PICTURE.write_text(picture(rows, given))
-    raise SystemExit(any(row.missed(size_of(given)) for row in rows))
+    wrong = []
+    if given.small and not given.only:
+        wrong = [*statements.unseen(executed), *unknown({row.operation for row in rows})]
+    print("\n".join(wrong))
+    raise SystemExit(bool(wrong) or any(row.missed(size_of(given)) for row in rows))
 
 
 if __name__ == "__main__":

@@ -23,15 +23,11 @@ Work = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Operation:
-    """`work` and `before` get a new name for each time. `before` is not counted.
-
-    `whole`: why it may read the whole store, or "".
-    """
+    """`work` and `before` get a new name for each time. `before` is not counted."""
 
     name: str
     work: Work
     before: Work = lambda name: None
-    whole: str = ""
 
 
 class Client:
@@ -82,7 +78,6 @@ class Client:
             raise AssertionError(f"{path} ended")
         finally:
             connection.close()
-            time.sleep(0.1)  # the end of a stream has statements of its own
 
 
 def operations(client: Client, size: Size) -> Iterator[Operation]:

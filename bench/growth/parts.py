@@ -15,7 +15,6 @@ from bench.growth.store import Size
 from store.script import Script, Statement, atomically, run
 
 NEWEST = "SELECT max(id) FROM push_busclient"
-EVERY_SUBSCRIBER = "it reads the rows of each subscriber"
 
 
 def parts(of: Site, client: Client, size: Size) -> Iterator[Operation]:
@@ -37,9 +36,7 @@ def of_a_key() -> Iterator[Operation]:
     page = named.After()
     yield Operation("a key's sums of its topics", lambda name: run(metrics.collect(key)))
     yield Operation(
-        "a key's page of cursors",
-        lambda name: run(named.page_of_cursors("large", page, 5, now_ms(), of_large)),
-        whole="it sorts all cursors of a topic",
+        "a key's page of cursors", lambda name: run(named.page_of_cursors("large", page, 5, now_ms(), of_large))
     )
     yield Operation("routers that name some topics", lambda name: run(named_by([1, 2, 3])))
 
@@ -59,13 +56,10 @@ def one(statement: str) -> Script[Any]:
 
 
 def of_routers() -> Iterator[Operation]:
-    from routers import advance
+    from routers import advance, graph
 
-    yield Operation(
-        "sources behind, of those written lately",
-        lambda name: advance.behind_unsettled(now_ms()),
-        whole="it reads the routers of the topics written lately",
-    )
+    yield Operation("routers that an end of a cycle changes", lambda name: run(graph.stale()))
+    yield Operation("sources behind, of those written lately", lambda name: advance.behind_unsettled(now_ms()))
     yield Operation("whether a source is behind", lambda name: advance.behind(now_ms(), 1))
 
 
@@ -147,24 +141,13 @@ def of_the_bus(of: Site, client: Client, size: Size) -> Iterator[Operation]:
     yield Operation("drop a queue", lambda name: run(operate.drop_queue(first, queue, now_ms())), tested)
     yield Operation("heads of some topics", lambda name: run(batches.heads_of([queue_id])))
     yield Operation("hand a topic over", lambda name: run(topics.hand_over("t_a", first)))
-    yield Operation("subscribers that are overdue", lambda name: run(batches.overdue(now_ms())), whole=EVERY_SUBSCRIBER)
-    yield Operation(
-        "deliveries that are due", lambda name: run(batches.due_within(0, now_ms())), whole=EVERY_SUBSCRIBER
-    )
-    yield Operation("bytes of all queues", lambda name: run(autodrop.used_bytes()), whole=EVERY_SUBSCRIBER)
-    yield Operation(
-        "autodrop: the subscriber with the oldest event",
-        lambda name: run(autodrop.find_stalest([])),
-        whole=EVERY_SUBSCRIBER,
-    )
+    yield Operation("subscribers that are overdue", lambda name: run(batches.overdue(now_ms())))
+    yield Operation("deliveries that are due", lambda name: run(batches.due_within(0, now_ms())))
+    yield Operation("bytes of all queues", lambda name: run(autodrop.used_bytes()))
+    yield Operation("autodrop: the subscriber with the oldest event", lambda name: run(autodrop.find_stalest([])))
     yield Operation("autodrop: a step", lambda name: autodrop.drop_step(first, queue_id, queue, 1), tested)
     yield Operation("trim what was delivered", lambda name: run(atomically(upkeep.trim(queue_id, 2**40))), delivered)
-    yield Operation(
-        "forget a subscriber",
-        lambda name: run(atomically(upkeep.forget(ids.pop(), now_ms()))),
-        leave,
-        whole="the cycles of all routers are found again",
-    )
+    yield Operation("forget a subscriber", lambda name: run(atomically(upkeep.forget(ids.pop(), now_ms()))), leave)
 
 
 def subscriber(of: Site, client: Client, number: int) -> int:

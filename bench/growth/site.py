@@ -99,6 +99,7 @@ class Site:
         from store import loop, threads
 
         assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(handlers_ended(), self.loop).result(60)
         asyncio.run_coroutine_threadsafe(loop.check(), self.loop).result()
         for thread in (threads.pages, threads.quick):
             thread.pool.submit(flush_django).result()
@@ -123,6 +124,15 @@ class Site:
         row = self.database.execute(sql.encode(), arguments).fetchone()
         assert row is not None
         return row
+
+
+async def handlers_ended() -> None:
+    """Waits for the end of each request that is answered, because the end of a stream has statements of its own."""
+    from http1.handlers import Handlers
+
+    handle = Handlers.handle.__qualname__
+    while any(getattr(task.get_coro(), "__qualname__", "") == handle for task in asyncio.all_tasks()):
+        await asyncio.sleep(0.01)
 
 
 async def flush(connection: Any) -> None:

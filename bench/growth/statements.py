@@ -1,8 +1,8 @@
-"""The statements that no operation of the growth executes and no test of plans names. Prints them, and then fails.
+"""The statements that no operation of the growth executes and no test of plans names.
 
 Each statement of the code is a constant of a module, and each function of SQL a file. Both count as seen if an operation
-(__main__.py) executes them, so `make bench-growth` counts what they read, or if a test of plans names them. A function is also
-seen if one that is seen calls it. All others need a reason in EXCEPTIONS.
+(__main__.py) executes them, so that `make bench-growth` counts what they read, or if a test of plans names them. A function is
+also seen if one that is seen calls it. All others need a reason in EXCEPTIONS.
 """
 
 from __future__ import annotations
@@ -10,21 +10,16 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.growth import calls, parts, rest
-from bench.growth.site import Site, site
-from bench.growth.store import Size, Store
 from tests.instances import ROOT
 
 PACKAGES = (
     *("store", "wire", "topics", "watch", "queues", "groups", "mirrors", "outbox", "door"),
     *("routers", "push", "console", "sockets", "topics_project"),
 )
-SIZE = Size(records=2_000, topics=20, routers=20, cursors=20, queues=5, jobs=50, groups=5, sessions=10)
 BEGINS = re.compile(r"\s*(--[^\n]*\n\s*)*(SELECT|WITH|INSERT|UPDATE|DELETE|LOCK|TRUNCATE)\b")
 PLANS = "tests/*/test_*plans*.py", "tests/push/test_webhook_due.py", "tests/console/test_growth.py"
 # Modules, constants of modules, and functions, by the reason why they stand in no plan.
@@ -65,32 +60,8 @@ EXCEPTIONS = {
 BY_TIME = "push.reports.counters.ADD", "push.webhooks.leases"
 
 
-def executed() -> list[str]:
-    """Walks through the operations once, in a small store. Returns the statements of all connections of this process."""
-    found: set[str] = set()
-    with site(ROUTEMASTER_ROOT_KEY=calls.ROOT, PUSH_CALLBACK_LOOPBACK_HTTP="1") as of:
-        record(found)
-        store, client = Store(of.database), calls.Client(of.port)
-        store.fill(SIZE)
-        rest.settle(of)
-        cookie = rest.cookie()
-        for n, operation in enumerate(walk(of, client, cookie)):
-            operation.before(f"n{n}")
-            operation.work(f"n{n}")
-    return sorted(found)
-
-
-def walk(of: Site, client: calls.Client, cookie: str) -> Iterator[calls.Operation]:
-    """All operations but the commands, which make the same calls, and copies."""
-    yield from calls.operations(client, SIZE)
-    yield from rest.background(of)
-    yield from rest.console(client, cookie)
-    yield from parts.parts(of, client, SIZE)
-    yield from rest.care(of, client)
-
-
 def record(found: set[str]) -> None:
-    """Notes each statement of an event loop, of a script in a thread, and of Django."""
+    """Notes each statement of an event loop, of a script in a thread, and of Django. Call it with Django's settings there."""
     from django.db.backends.utils import CursorWrapper
 
     from store import connection, database
@@ -174,26 +145,19 @@ def unreached(texts: list[str]) -> set[str]:
     return bodies.keys() - found
 
 
-def main() -> None:
-    statements = executed()
+def unseen(executed: set[str]) -> list[str]:
+    """Returns a line for each statement without a plan, and for each exception without a statement. `executed`: see record()."""
+    statements = sorted(executed)
     tests = [file for pattern in PLANS for file in ROOT.glob(pattern)]
     everything, named = "\n".join(statements), named_by(tests)
     known = dict(constants())
-    unseen = {name for name, text in known.items() if name not in named and not is_in(text, everything)}
+    missing = {name for name, text in known.items() if name not in named and not is_in(text, everything)}
     texts = [*statements, *(known[name] for name in known.keys() & named), *(file.read_text() for file in tests)]
-    unseen |= unreached(texts)
-    unseen = {name for name in unseen if not name.startswith(BY_TIME)}
+    missing |= unreached(texts)
+    missing = {name for name in missing if not name.startswith(BY_TIME)}
     keys = {key for names in EXCEPTIONS.values() for key in names.split()}
-    excepted = {name: key for name in unseen for key in keys if name == key or name.startswith(f"{key}.")}
-    lines = [f"{name}: no operation executes it, and no test of plans names it" for name in unseen - excepted.keys()]
+    excepted = {name for name in missing for key in keys if name == key or name.startswith(f"{key}.")}
+    lines = [f"{name}: no operation executes it, and no test of plans names it" for name in missing - excepted]
     there = {*known, *functions()}
     lines += [f"{key} does not exist" for key in keys if not any(f"{name}.".startswith(f"{key}.") for name in there)]
-    print(
-        "\n".join(sorted(lines))
-        or f"{len(known)} statements, {len(excepted)} of them and of the functions with an exception."
-    )
-    sys.exit(bool(lines))
-
-
-if __name__ == "__main__":
-    main()
+    return sorted(lines)

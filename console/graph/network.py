@@ -35,7 +35,11 @@ TOPICS = """
 SELECT t.id, t.name, h.head_seq, h.count, h.bytes, h.last_ts
   FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.id = ANY (%(ids)s::bigint[])
 """
-BY_PREFIX = "SELECT id FROM topics_topic WHERE name ^@ %(prefix)s ORDER BY name LIMIT %(most)s"
+# By a range of the unique index, as in routers/stored.py.
+BY_PREFIX = """
+SELECT id FROM topics_topic WHERE name >= %(prefix)s AND name < %(prefix)s || '~' AND name ^@ %(prefix)s
+ ORDER BY name LIMIT %(most)s
+"""
 BY_NAME = "SELECT id FROM topics_topic WHERE name = %(name)s"
 
 

@@ -13,8 +13,9 @@ from django.conf import settings
 from django.db import transaction
 
 from push.webhooks.webhooks import FEW_WAITING
-from routers.lag import FROM_ALL, LAG, STALLED_MS
+from routers.lag import RouterLag, lags_of_all
 from store.database import prepared
+from store.script import run
 from topics.upkeep import totals
 from topics.upkeep.unsettled import BY_INDEX
 
@@ -23,15 +24,12 @@ STEP = 50_000  # rows deleted in one statement
 THINNED = "thinned"  # the Count with the time until which samples are an hour apart
 
 COLUMNS = "kind, object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors"
-OF_ROUTERS = f"SELECT r.id, r.state, c.forwarded_total, r.errors_total, c.updated_ts, {LAG} {FROM_ALL}"
-# The web processes count appended and read records (health/heartbeat.py). All other values come from the heads and cursors.
+# The web processes count appended and read records (health/heartbeat.py). The sums of the routers come with the statement.
 ALL = f"""
 INSERT INTO console_sample ({COLUMNS})
-SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.forwarded, 0), held.count, held.bytes,
-       coalesce(router.lag, 0), greatest(coalesce(router.oldest_ms, 0), 0), counted.errors
+SELECT 'all', 0, %(minute)s, counted.appended, counted.read, %(forwarded)s::bigint, held.count, held.bytes,
+       %(lag)s::bigint, %(oldest_ms)s::bigint, counted.errors
   FROM (SELECT records AS count, bytes FROM topic_totals()) held,
-       (SELECT sum(forwarded_total) AS forwarded, sum(lag) AS lag, max(oldest_unread_ms) AS oldest_ms
-          FROM ({OF_ROUTERS}) r) router,
        (SELECT coalesce(sum(value) FILTER (WHERE name = 'appended'), 0) AS appended,
                coalesce(sum(value) FILTER (WHERE name = 'read'), 0) AS read,
                coalesce(sum(value) FILTER (WHERE name = 'errors'), 0) AS errors FROM console_count) counted
@@ -67,13 +65,12 @@ SELECT head.topic_id, head.head_seq, head.count, head.bytes
   FROM unnest(%s::bigint[]) AS wanted (id)
  CROSS JOIN LATERAL (SELECT topic_id, head_seq, count, bytes FROM topic_heads WHERE topic_id = wanted.id LIMIT 1) head
 """
-# A router that has caught up, and whose cursor did not advance, has the values of its last row.
 ROUTERS = f"""
 INSERT INTO console_sample ({COLUMNS})
 SELECT 'router', now.id, %(minute)s, now.head_seq, 0, 0, 0, 0, now.lag, now.oldest_ms, now.errors
-  FROM (SELECT id, forwarded_total AS head_seq, 0::bigint AS count, 0::bigint AS bytes, lag,
-               greatest(coalesce(oldest_unread_ms, 0), 0) AS oldest_ms, errors_total AS errors FROM ({OF_ROUTERS}) r
-         WHERE lag > 0 OR state <> 'running' OR updated_ts >= %(since)s) now
+  FROM (SELECT *, 0::bigint AS count, 0::bigint AS bytes
+          FROM unnest(%(ids)s::bigint[], %(forwarded)s::bigint[], %(lags)s::bigint[], %(oldest)s::bigint[], %(errors)s::bigint[])
+               AS r (id, head_seq, lag, oldest_ms, errors)) now
 {LAST.format(kind="'router'")}
 """
 # A webhook without calls has the values of its last row.
@@ -121,8 +118,8 @@ def sample(now: int) -> bool:
     """
     minute = now // MINUTE_MS * MINUTE_MS
     since = minute - 2 * MINUTE_MS if minute % HOUR_MS else 0  # all, once an hour
-    arguments = {"minute": minute, "now": now, "stalled_ms": STALLED_MS, "since": since}
-    if not prepared(ALL, arguments):
+    routers = run(lags_of_all(now))
+    if not prepared(ALL, {"minute": minute, **sums_of(routers)}):
         return False
     if not since:
         totals.correct()
@@ -138,9 +135,33 @@ def sample(now: int) -> bool:
         with transaction.atomic():
             prepared(BY_INDEX, ())
             sample_topics(minute, prepared(HEADS, (rest[first : first + totals.STEP],)))
-    prepared(ROUTERS, arguments)
-    prepared(WEBHOOKS, arguments)
+    sample_routers(minute, [each for each in routers if is_changed(each, since)])
+    prepared(WEBHOOKS, {"minute": minute, "since": since})
     return True
+
+
+def sums_of(routers: Sequence[RouterLag]) -> dict[str, int]:
+    return {
+        "forwarded": sum(each.forwarded_total for each in routers),
+        "lag": sum(each.lag.lag for each in routers),
+        "oldest_ms": max((each.lag.oldest_unread_ms or 0 for each in routers), default=0),
+    }
+
+
+def is_changed(router: RouterLag, since: int) -> bool:
+    """Returns False for a router that has caught up, and whose cursor did not advance: it has the values of its last row."""
+    return router.lag.lag > 0 or router.state != "running" or router.updated_ts >= since
+
+
+def sample_routers(minute: int, routers: Sequence[RouterLag]) -> None:
+    columns = {
+        "ids": [each.id for each in routers],
+        "forwarded": [each.forwarded_total for each in routers],
+        "lags": [each.lag.lag for each in routers],
+        "oldest": [each.lag.oldest_unread_ms or 0 for each in routers],
+        "errors": [each.errors_total for each in routers],
+    }
+    prepared(ROUTERS, {"minute": minute, **columns})
 
 
 def sample_topics(minute: int, heads: Sequence[Sequence[int]]) -> None:

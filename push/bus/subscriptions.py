@@ -24,7 +24,7 @@ from push.bus.names import BUS, QUEUE, bus_topic, check_token, check_topic, queu
 from push.bus.publish import NEW_TOPIC, check_url
 from routers import graph
 from routers.routers import SET_ORDERED, RouterConfig, create_router, lock_cursors, remove, touch, wake_source
-from routers.stored import COLUMNS, StoredRouter
+from routers.stored import COLUMNS, StoredRouter, of_topic
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import forget, load_topic
@@ -45,7 +45,7 @@ SELECT p.name FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.n
 # A client that publishes to the topic for the first time at this moment holds the row. This statement waits for that client, and
 # then leaves the row with the client as publisher.
 EXPECT = "INSERT INTO push_bustopic (name, created_ts) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
-ROUTERS = f"{COLUMNS} WHERE dest.name = %s AND source.name ^@ 'bus:' ORDER BY source.name"
+ROUTERS = of_topic(f"{COLUMNS} ORDER BY source.name", "dest")
 OF = """
 SELECT s.queue, s.callback, s.uuid, s.timeout_ms, s.max_events, s.unsubscribed_ts
   FROM push_subscriber s WHERE s.client_id = %s FOR UPDATE
@@ -192,7 +192,7 @@ def subscribe_locked(
     sources = [bus_topic(name) for name in names]
     # The lock order (docs/concurrency.md): rows of topics, cursors, heads. The called functions lock the heads.
     yield Statement(LOCK_TOPICS, ([queue, *sources],))
-    routers = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    routers = yield from subscribed(queue)
     yield from lock_cursors([each.cursor_id for each in routers])
     values = {
         "callback": wanted.callback,
@@ -216,8 +216,14 @@ def subscribe_locked(
     # From here on, several topics are merged in the order of publishing.
     yield Statement(SET_ORDERED, {"dest": queue, "sources": BUS, "ordered": len(sources) > 1})
     yield from note_change(queue, before, routers, {**values, "topics": names})
-    made = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    made = yield from subscribed(queue)
     return [queue, *sources, *(each.source for each in gone)], [each.source_id for each in made]
+
+
+def subscribed(queue: str) -> Script[list[StoredRouter]]:
+    """Returns the routers from topics of the bus into a queue."""
+    into = [StoredRouter(*row) for row in (yield Statement(ROUTERS, {"dest": queue}))]
+    return [router for router in into if router.source.startswith(BUS)]
 
 
 def expect(names: list[str], now: int) -> Script[None]:
@@ -266,7 +272,7 @@ def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
 def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) -> Script[list[str]]:
     """Returns the names of the topics at the ends of the deleted routers."""
     yield from graph.lock_graph()
-    routers = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    routers = yield from subscribed(queue)
     gone = routers if topic is None else [each for each in routers if each.source == bus_topic(topic)]
     if topic is not None and not gone:
         raise NotFound(f"this client is not subscribed to {topic!r}")

@@ -62,12 +62,15 @@ UPDATE push_subscriber s
 # than %(lead_ms)s ahead is also due: a clock that was ahead has stamped the event.
 OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
              NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + %(lead_ms)s::bigint"""
+# Each subscriber with the head and the cursor of its queue. LIMIT 1 makes the planner look up each row, whatever it believes.
+QUEUED = """push_subscriber s
+ CROSS JOIN LATERAL (SELECT id FROM topics_topic WHERE name = s.queue LIMIT 1) t
+ CROSS JOIN LATERAL (SELECT head_seq, floor_seq FROM topic_heads WHERE topic_id = t.id LIMIT 1) h
+ CROSS JOIN LATERAL (SELECT seq FROM topic_cursors WHERE topic_id = t.id AND kind = 'subscription' LIMIT 1) c"""
 # Overdue subscribers: a delivery is due, but no process serves them. Reads the subscribers' rows, and the log of those that lag.
 OVERDUE = f"""
 SELECT s.client_id
-  FROM push_subscriber s
-  JOIN topics_topic t ON t.name = s.queue JOIN topic_heads h ON h.topic_id = t.id
-  JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'subscription'
+  FROM {QUEUED}
  WHERE NOT s.paused AND greatest(s.retry_ts, s.leased_until_ts) <= %(now)s
    AND (c.seq < h.head_seq
         AND (s.batch_id IS NOT NULL OR h.head_seq - greatest(c.seq, h.floor_seq) >= s.max_events
@@ -83,9 +86,7 @@ SELECT coalesce(sum(batches), 0)::bigint FROM (
                      OR {OLDEST_IS_DUE}
                 THEN (h.head_seq - greatest(c.seq, h.floor_seq) + s.max_events - 1) / s.max_events
                 ELSE (h.head_seq - greatest(c.seq, h.floor_seq)) / s.max_events END AS batches
-      FROM push_subscriber s
-      JOIN topics_topic t ON t.name = s.queue JOIN topic_heads h ON h.topic_id = t.id
-      JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'subscription'
+      FROM {QUEUED}
      WHERE NOT s.paused AND s.retry_ts <= %(now)s::bigint + %(ms)s::bigint AND greatest(c.seq, h.floor_seq) < h.head_seq) due
 """
 

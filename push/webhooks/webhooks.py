@@ -64,7 +64,8 @@ UPDATE push_webhook SET previous_secret = secret, secret = %(secret)s, previous_
 DELETE = "DELETE FROM push_webhook WHERE id = %s"
 PAGE = f"""
 {COLUMNS}
- WHERE name > %(after)s AND name ^@ %(prefix)s AND (cardinality(%(prefixes)s::text[]) = 0 OR name ^@ ANY (%(prefixes)s::text[]))
+ WHERE name > %(after)s AND name >= %(prefix)s AND name < %(prefix)s || '~' AND name ^@ %(prefix)s
+   AND (cardinality(%(prefixes)s::text[]) = 0 OR name ^@ ANY (%(prefixes)s::text[]))
  ORDER BY name LIMIT %(limit)s
 """
 QUEUES = "SELECT name FROM topics_topic WHERE name = ANY (%s) AND type = 'queue' LIMIT 1"

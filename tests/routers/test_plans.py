@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.contrib.admin import site
 
-from routers import advance, metrics
+from routers import advance, graph, metrics
 from routers.lag import lagging
 from routers.models import Router
 from routers.stored import page_of_routers
@@ -153,6 +153,7 @@ CASES = {
     "lag of one": Case(15, lambda t: script.run(lagging([router("home>short")], LATER)), TAIL),
     "a page of the routers of a source": Case(150, lambda t: listed(10, source="other60")),
     "a page of the routers of a dest": Case(15, lambda t: listed(1, dest="other61")),
+    "whether a router closes a cycle": Case(15, lambda t: script.run(graph.check_no_cycle(t["leaf7"], t["short"]))),
     "lineage of an own record": Case(15, lambda t: lineage("home")),
     "lineage in short spans": Case(15, lambda t: lineage("short")),
     "lineage in long spans": Case(15, lambda t: lineage("long")),

@@ -22,7 +22,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.schema import JSON, Performance
 
-READY = "SELECT count(*) FROM topics_topic"
+READY = "SELECT topics FROM topic_totals()"
 TAG = "server"
 
 

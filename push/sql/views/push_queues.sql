@@ -1,13 +1,14 @@
 -- Shows each subscriber's queue, read from the log and never from counters: the records above its cursor, and the records of
 -- its topics that it does not have yet. `oldest_ts` is the time of the first of these. Each subscriber has a row, with zeros if
--- an operator deleted its queue.
+-- an operator deleted its queue. LIMIT 1 makes the planner look up each row, whatever it believes.
 CREATE OR REPLACE VIEW push_queues AS
 SELECT s.client_id, t.id AS queue_id, place.seq AS cursor_seq, h.head_seq,
        coalesce(extent.records, 0) + coalesce(coming.records, 0) AS records, coalesce(extent.bytes, 0) AS bytes,
        least(topic_next_ts(t.id, place.seq), coming.ts) AS oldest_ts
   FROM push_subscriber s
-  LEFT JOIN topics_topic t ON t.name = s.queue
-  LEFT JOIN topics_topichead h ON h.topic_id = t.id
+  LEFT JOIN LATERAL (SELECT id FROM topics_topic WHERE name = s.queue LIMIT 1) t ON true
+  LEFT JOIN LATERAL (
+       SELECT head_seq, floor_seq, holes_seq FROM topics_topichead WHERE topic_id = t.id LIMIT 1) h ON true
   LEFT JOIN LATERAL (
        SELECT greatest(cursor.seq, h.floor_seq) AS seq FROM topics_cursor cursor
         WHERE cursor.topic_id = t.id AND cursor.kind = 'subscription') place ON true

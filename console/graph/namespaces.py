@@ -116,10 +116,11 @@ def told(router: Behind) -> str:
 def namespaces(prefix: str, routers: Sequence[RouterEnds], now: int) -> Namespaces:
     """Returns the blocks of the topics with routers whose names begin with the prefix, and of the topics beside them."""
     names = run(names_of({id for each in routers for id in (each.source_id, each.dest_id)}))
-    known = [
-        each for each in routers if each.source_id in names and each.dest_id in names
-    ]  # others are deleted meanwhile
-    ends = [NamedEnds(each.name, names[each.source_id], names[each.dest_id]) for each in known]
+    ends = [
+        NamedEnds(each.name, names[each.source_id], names[each.dest_id])
+        for each in routers
+        if each.source_id in names and each.dest_id in names  # others are deleted meanwhile
+    ]
     wanted = [each for each in ends if each.source.startswith(prefix) or each.dest.startswith(prefix)]
     return grouped(prefix, wanted, behind(now, MOST_BEHIND))
 

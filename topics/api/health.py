@@ -22,7 +22,8 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.schema import JSON, Performance
 
-READY = "SELECT topics FROM topic_totals()"
+# The number does not need the table of topics, but whoever asks does.
+READY = "SELECT topics FROM topic_totals() LEFT JOIN (SELECT FROM topics_topic LIMIT 1) there ON true"
 TAG = "server"
 
 

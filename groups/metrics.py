@@ -19,23 +19,23 @@ SELECT id, topic_id, name FROM groups_group
 MEMBERS = "SELECT group_id, count(*) FROM groups_alive GROUP BY group_id"
 # Reads each table once, in the order of its index, so neighbours share a page.
 SHARES = f"""
-WITH groups AS MATERIALIZED ({GROUPS}),
-     shares AS MATERIALIZED (SELECT group_id, share, seq FROM groups_share),
-     heads AS MATERIALIZED (
-    SELECT {HEAD} FROM topic_heads WHERE topic_id = ANY (ARRAY(SELECT DISTINCT topic_id FROM groups)))
-SELECT g.name, s.share, greatest(s.seq, h.floor_seq), h.*
-  FROM shares s JOIN groups g ON g.id = s.group_id JOIN heads h USING (topic_id)
+WITH shares AS MATERIALIZED (SELECT group_id, share, seq FROM groups_share),
+     heads AS MATERIALIZED (SELECT {HEAD} FROM topic_heads WHERE topic_id = ANY (%(topics)s::bigint[]))
+SELECT g.id, s.share, greatest(s.seq, h.floor_seq), h.*
+  FROM unnest(%(ids)s::bigint[], %(topics)s::bigint[]) g (id, topic_id)
+  JOIN shares s ON s.group_id = g.id JOIN heads h USING (topic_id)
  ORDER BY greatest(h.head_seq - greatest(s.seq, h.floor_seq), 0) DESC, g.id, s.share LIMIT %(most)s
 """
 
 
 def collect(key: Key) -> Script[list[Metric]]:
     """Returns the members of the groups of the topics that this key may see, and the lags of their shares."""
-    wanted = {"prefixes": list(key.prefixes) or None, "most": MOST_SHARES}
-    groups = yield Statement(GROUPS, wanted)
+    groups = yield Statement(GROUPS, {"prefixes": list(key.prefixes) or None})
     counts = dict((yield Statement(MEMBERS)))
+    called = {id: name for id, _, name in groups}
+    wanted = {"ids": list(called), "topics": [topic_id for _, topic_id, _ in groups], "most": MOST_SHARES}
     shares = [
-        (name, share, after, StoredHead(*head)) for name, share, after, *head in (yield Statement(SHARES, wanted))
+        (called[id], share, after, StoredHead(*head)) for id, share, after, *head in (yield Statement(SHARES, wanted))
     ]
     names = yield from names_of({topic_id for _, topic_id, _ in groups} | {head.id for *_, head in shares})
     unread = yield from first_unread([(head, after) for *_, after, head in shares])

@@ -86,7 +86,7 @@ def of_webhooks(of: Site, client: Client) -> Iterator[Operation]:
 
 
 def of_the_bus(of: Site, client: Client, size: Size) -> Iterator[Operation]:
-    """A bus with a tenth as many subscribers as the store has routers. Each has events that wait, but the last.
+    """A bus with a tenth as many subscribers as the store has routers, or ten. Each has events that wait, but the last.
 
     Nothing calls their callbacks, because no worker runs here.
     """
@@ -95,7 +95,7 @@ def of_the_bus(of: Site, client: Client, size: Size) -> Iterator[Operation]:
     from push.delivery import batches
     from push.delivery.callbacks import Outcome
 
-    ids = [subscriber(of, client, n) for n in range(size.routers // 10)]
+    ids = [subscriber(of, client, n) for n in range(max(10, size.routers // 10))]
     first, queue = ids[0], of.one("SELECT queue FROM push_subscriber WHERE client_id = %s", ids[0])[0]
     queue_id = of.one("SELECT id FROM topics_topic WHERE name = %s", queue)[0]
     for _ in range(3):

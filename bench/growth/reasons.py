@@ -54,7 +54,10 @@ REASONS = {
     "it reads everything, for a person who waits": ("topics usage", "topics redrive"),
     "it looks at each topic": ("start: prepare the database",),
     "it corrects sums by a count": ("the hourly sum of all topics",),
-    "it reads the pages that changed since the last one": ("vacuum the heads, nothing to do",),
+    "it reads the pages that changed since the last one": (
+        "vacuum the heads, nothing to do",
+        "vacuum the records, nothing to do",
+    ),
     "it copies all records": ("topics backup", "topics restore"),
 }
 

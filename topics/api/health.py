@@ -22,7 +22,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.schema import JSON, Performance
 
-# The number does not need the table of topics, but whoever asks does.
+# The number is kept without the table of topics, which every other call needs.
 READY = "SELECT topics FROM topic_totals() LEFT JOIN (SELECT FROM topics_topic LIMIT 1) there ON true"
 TAG = "server"
 

@@ -17,16 +17,17 @@ BEGIN
     DELETE FROM groups_member WHERE group_id = p_group_id AND seen_ts + session_ms < now_ms;
     PERFORM FROM groups_share WHERE group_id = p_group_id ORDER BY share FOR NO KEY UPDATE;
 
-    WITH held AS (
+    WITH members AS MATERIALIZED (  -- otherwise PostgreSQL could look up two members for each share
+        SELECT id FROM groups_member WHERE group_id = p_group_id),
+    held AS (
         SELECT s.share, owner.id AS owner_id, coalesce(heir.id, owner.id) AS holder_id
           FROM groups_share s
-          LEFT JOIN groups_member owner ON owner.id = s.member_id
-          LEFT JOIN groups_member heir ON heir.id = s.next_id
+          LEFT JOIN members owner ON owner.id = s.member_id
+          LEFT JOIN members heir ON heir.id = s.next_id
          WHERE s.group_id = p_group_id),
     sizes AS (
         SELECT m.id, count(held.share) AS size, (SELECT count(*) FROM held) AS shares
-          FROM groups_member m LEFT JOIN held ON held.holder_id = m.id
-         WHERE m.group_id = p_group_id
+          FROM members m LEFT JOIN held ON held.holder_id = m.id
          GROUP BY m.id),
     quotas AS (  -- if the shares do not divide evenly, the members with the most shares have one more than the others
         SELECT id, shares / count(*) OVER () +

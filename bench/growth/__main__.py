@@ -60,8 +60,9 @@ class Grown:
         """Returns whether it grew more than the logarithm of the store from the sizes before to the last size."""
         if len(self.counts) < self.steps or self.failed:
             return bool(self.failed)
-        before = math.log(size.records * SHARES[-2])
-        factor = math.log(size.records) / before * (LINEAR / SHARES[-2] if self.whole else 1)
+        # Of the topics, because most look-ups are in indexes on topics and what they have.
+        factor = math.log(size.topics) / math.log(size.topics * SHARES[-2])
+        factor *= LINEAR / SHARES[-2] if self.whole else 1
         most = map(max, *self.counts[:-1]) if self.steps > 2 else self.counts[0]
         return any(b > a * factor + slack for a, b, slack in zip(most, self.counts[-1], SLACK, strict=True))
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 62, 400, 36, 320
+WIDTH, HEIGHT = 660, 346
+LEFT, RIGHT, TOP, BOTTOM = 82, 410, 36, 320
 LABELS = 12  # of the operations that read most
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #24292f } .axis { fill: #57606a; text-anchor: end } .below { text-anchor: middle }
@@ -33,7 +33,7 @@ def draw(lines: Sequence[Line], records: Sequence[int]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">',
         f"<title>Buffers of each operation while the store grows</title>\n<style>{STYLE}</style>",
-        f'<text x="{LEFT - 54}" y="18">buffers of 8 kB, by the records of the store</text>',
+        '<text x="8" y="18">buffers of 8 kB, by the records of the store</text>',
     ]
     for decade in range(decades + 1):
         y = height(10**decade, decades)

@@ -37,6 +37,14 @@ def check_no_nul(names: Iterable[str]) -> None:
             raise InvalidRequest(f"invalid name {name[:QUOTED]!r}: a name cannot contain a NUL character (%00)")
 
 
+def begins(column: str) -> str:
+    """Returns the condition in SQL that a name begins with %(prefix)s, by a range of the index on names.
+
+    No character of a name sorts behind "~". With `^@` alone, PostgreSQL reads all names once it has a plan for any prefix.
+    """
+    return f"{column} >= %(prefix)s AND {column} < %(prefix)s || '~' AND {column} ^@ %(prefix)s"
+
+
 def within(name: str, prefixes: tuple[str, ...]) -> bool:
     """Returns whether a key with these prefixes may see the name. A key without prefixes may see every name."""
     return not prefixes or name.startswith(prefixes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from base.errors import Forbidden, RouterNotFound
-from base.names import check_router_name
+from base.names import begins, check_router_name
 from routers.models import Router
 from store.script import Script, Statement
 from wire.keys import Key
@@ -32,10 +32,8 @@ NAMES_NAMING = """
 SELECT name FROM routers_router WHERE source_id = ANY (%(ids)s)
  UNION SELECT name FROM routers_router WHERE dest_id = ANY (%(ids)s) ORDER BY name
 """
-# By a range of the unique index, because no character of a name sorts behind "~". For a prefix that it does not know, PostgreSQL
-# would read all names.
 PAGE = f"""{COLUMNS}
- WHERE r.name > %(after)s AND r.name >= %(prefix)s AND r.name < %(prefix)s || '~' AND r.name ^@ %(prefix)s
+ WHERE r.name > %(after)s AND {begins("r.name")}
    AND (%(source)s::text IS NULL OR source.name = %(source)s) AND (%(dest)s::text IS NULL OR dest.name = %(dest)s)
    AND (%(prefixes)s::text[] IS NULL
         OR r.name ^@ ANY (%(prefixes)s) AND source.name ^@ ANY (%(prefixes)s) AND dest.name ^@ ANY (%(prefixes)s))

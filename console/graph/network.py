@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from base.names import begins
 from base.units import amount, counted, duration
 from console.history.charts import short
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
@@ -35,11 +36,7 @@ TOPICS = """
 SELECT t.id, t.name, h.head_seq, h.count, h.bytes, h.last_ts
   FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.id = ANY (%(ids)s::bigint[])
 """
-# By a range of the unique index, as in routers/stored.py.
-BY_PREFIX = """
-SELECT id FROM topics_topic WHERE name >= %(prefix)s AND name < %(prefix)s || '~' AND name ^@ %(prefix)s
- ORDER BY name LIMIT %(most)s
-"""
+BY_PREFIX = f"SELECT id FROM topics_topic WHERE {begins('name')} ORDER BY name LIMIT %(most)s"
 BY_NAME = "SELECT id FROM topics_topic WHERE name = %(name)s"
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from base.errors import Forbidden, Incompatible, InvalidRequest, NotFound
+from base.names import begins
 from push.webhooks.config import PutWebhook, Settings
 from push.webhooks.retry import FAILING
 from push.webhooks.signing import new_secret
@@ -64,7 +65,7 @@ UPDATE push_webhook SET previous_secret = secret, secret = %(secret)s, previous_
 DELETE = "DELETE FROM push_webhook WHERE id = %s"
 PAGE = f"""
 {COLUMNS}
- WHERE name > %(after)s AND name >= %(prefix)s AND name < %(prefix)s || '~' AND name ^@ %(prefix)s
+ WHERE name > %(after)s AND {begins("name")}
    AND (cardinality(%(prefixes)s::text[]) = 0 OR name ^@ ANY (%(prefixes)s::text[]))
  ORDER BY name LIMIT %(limit)s
 """

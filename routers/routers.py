@@ -264,7 +264,7 @@ def change_router(router: StoredRouter, config: RouterConfig) -> Script[bool]:
     yield Statement(SAVE, {"id": router.id, **{name: getattr(after, name) for name in CHANGEABLE}})
     yield from audit.note_difference("router", router.name, router.config(), after.config())
     if stale:
-        yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+        yield from flip_cyclic(stale)
         yield from write_on_heads(stale)
     return True
 
@@ -339,7 +339,7 @@ def remove(routers: Sequence[StoredRouter]) -> Script[None]:
     yield from audit.note_all("delete", "router", changes)
     yield Statement(DELETE_ROUTERS, ([router.id for router in routers],))
     yield Statement(owned_cursors.DELETE, (cursors,))
-    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+    yield from flip_cyclic(stale)
     yield from write_on_heads([*routers, *stale])
 
 
@@ -347,8 +347,14 @@ def mark_cyclic(made: StoredRouter) -> Script[None]:
     """Updates `cyclic` and the heads' flags after a router was created. The caller holds the graph's lock."""
     stale = (yield from graph.stale()) if made.allow_cycle else []  # any other router closes no cycle
     yield from lock_cursors([each.cursor_id for each in stale])
-    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+    yield from flip_cyclic(stale)
     yield from write_on_heads([made, *stale])
+
+
+def flip_cyclic(stale: Sequence[graph.Member]) -> Script[None]:
+    """The caller holds the locks of their cursors, and then writes on their heads."""
+    if stale:
+        yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
 
 
 def lock_cursors(cursor_ids: list[int]) -> Script[None]:
@@ -357,7 +363,8 @@ def lock_cursors(cursor_ids: list[int]) -> Script[None]:
     Locks all cursors at once in order of id, because an advance also holds several. Locks them before any head, because an
     advance locks heads later (sql/functions/routers_advance.sql).
     """
-    yield Statement(owned_cursors.LOCK, (cursor_ids,))
+    if cursor_ids:
+        yield Statement(owned_cursors.LOCK, (cursor_ids,))
 
 
 def write_on_heads(routers: Sequence[StoredRouter | graph.Member]) -> Script[None]:

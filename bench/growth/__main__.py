@@ -1,4 +1,4 @@
-"""`make bench-growth`: fills a store step by step, and counts what each operation reads at 1 %, at 10 % and at all of it.
+"""`make bench-growth`: fills a store in steps, and counts the reads of each operation at 1 %, at 10 % and at all of it.
 
 An operation may grow with the logarithm of the store, as a look-up in an index does. If it reads more at all of the store than
 the logarithm allows over 10 %, it is MISSED. `--small` is for tests: it also tells the statements that no operation executes.
@@ -35,10 +35,10 @@ ABOUT = (
     "The reads of each operation, in a store that grows: buffers of 8 kB, and in brackets rows of sequential scans and entries "
     "of indexes. MISSED: in the last step it grew more than the logarithm of the store."
 )
-# What is no growth: a page more of some indexes, versions of rows that a vacuum would have removed, and a table of some pages
-# that PostgreSQL reads whole.
+# Differences up to these are no growth. An index can have a page more, a vacuum can be due, and PostgreSQL reads a table of some
+# pages as a whole.
 SLACK = Counts(buffers=25, rows=500)
-# How much more an operation may read that may read the whole store: an index of ten times as many rows can have a level more.
+# An operation with a reason may grow as the store does, times this: an index of ten times as many rows can have a level more.
 LINEAR = 1.2
 
 
@@ -60,7 +60,7 @@ class Grown:
         """Returns whether it grew more than the logarithm of the store from the sizes before to the last size."""
         if len(self.counts) < self.steps or self.failed:
             return bool(self.failed)
-        # Of the topics, because most look-ups are in indexes on topics and what they have.
+        # By the number of topics, because most indexes have an entry for each topic.
         factor = math.log(size.topics) / math.log(size.topics * SHARES[-2])
         factor *= LINEAR / SHARES[-2] if self.whole else 1
         most = map(max, *self.counts[:-1]) if self.steps > 2 else self.counts[0]

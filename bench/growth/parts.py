@@ -20,7 +20,7 @@ NEWEST = "SELECT max(id) FROM push_busclient"
 def parts(of: Site, client: Client, size: Size) -> Iterator[Operation]:
     yield from of_a_key()
     yield from at_caps()
-    yield from of_routers()
+    yield from of_routers(client)
     yield from of_webhooks(of, client)
     yield from of_the_bus(of, client, size)
 
@@ -55,11 +55,16 @@ def one(statement: str) -> Script[Any]:
     return (yield Statement(statement))
 
 
-def of_routers() -> Iterator[Operation]:
-    from routers import advance, graph
+def of_routers(client: Client) -> Iterator[Operation]:
+    from routers import advance
 
-    yield Operation("routers that an end of a cycle changes", lambda name: run(graph.stale()))
-    yield Operation("sources behind, of those written lately", lambda name: advance.behind_unsettled(now_ms()))
+    def put(name: str) -> None:
+        client.send("PUT", f"/v0/routers/{name}", {"source": name, "dest": f"{name}-d", "allow_cycle": True})
+
+    yield Operation("create a router that may close a cycle", put)
+    yield Operation(
+        "sources with lagging routers, of those written lately", lambda name: advance.behind_unsettled(now_ms())
+    )
     yield Operation("whether a source is behind", lambda name: advance.behind(now_ms(), 1))
 
 

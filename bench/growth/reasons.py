@@ -15,9 +15,9 @@ REASONS = {
         "live: graph",
         "page: console_list_routers",
         "page: graph of a prefix",
-        "routers that an end of a cycle changes",
+        "create a router that may close a cycle",
     ),
-    "it counts what has a cap: routers, watch sessions": ("page: console_limits", "topics routers put"),
+    "it counts routers and watch sessions, which have a cap": ("page: console_limits", "topics routers put"),
     "it reads each watch session, 45 a page": ("background: topics.sweep_watch_sessions",),
     "it reads each group, 45 a page": (
         "background: groups.sweep",
@@ -32,7 +32,7 @@ REASONS = {
         "page: graph around a topic",
         "live: topic",
     ),
-    "it reads the routers of the topics written lately": ("sources behind, of those written lately",),
+    "it reads the routers of the topics written lately": ("sources with lagging routers, of those written lately",),
     "it reads the rows of each subscriber": (
         "bus: subscriptions",
         "bus: pulse/scaling",
@@ -41,7 +41,7 @@ REASONS = {
         "bytes of all queues",
         "autodrop: the subscriber with the oldest event",
     ),
-    "it reads what the operations before have made": (
+    "the operations before it made what it reads": (
         "background: push.tidy",
         "GET webhooks",
         "bus: bus_topics",
@@ -51,7 +51,7 @@ REASONS = {
     "a tenth of a small store does not fill the page": ("page: records by a tag", "page: records by their data"),
     "it finds a seq by its time, with a look-up for each step": ("page: console_groups",),
     "it looks for a text within all names": ("page: topics with a part of a name",),
-    "it reads everything, for a person who waits": ("topics usage", "topics redrive"),
+    "an operator asks for it, and waits": ("topics usage", "topics redrive"),
     "it looks at each topic": ("start: prepare the database",),
     "it corrects sums by a count": ("the hourly sum of all topics",),
     "it reads the pages that changed since the last one": (
@@ -70,4 +70,4 @@ def reason_of(operation: str) -> str:
 def unknown(operations: set[str]) -> list[str]:
     """Returns a line for each operation with a reason that does not exist."""
     names = {name for names in REASONS.values() for name in names} - set(REASONS["it copies all records"])
-    return [f"{name}: has a reason, and does not exist" for name in sorted(names - operations)]
+    return [f"{name}: no operation has this name, so remove it from reasons.py" for name in sorted(names - operations)]

@@ -149,7 +149,7 @@ def sums_of(routers: Sequence[RouterLag]) -> dict[str, int]:
 
 
 def is_changed(router: RouterLag, since: int) -> bool:
-    """Returns False for a router that has caught up, and whose cursor did not advance: it has the values of its last row."""
+    """Returns whether its values can differ from its last sample."""
     return router.lag.lag > 0 or router.state != "running" or router.updated_ts >= since
 
 

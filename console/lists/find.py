@@ -15,7 +15,7 @@ from store.database import prepared
 from topics.models import Topic
 
 MOST = 8  # of each kind
-# No index has all columns, as in groups/figures.py. The order names the id, because PostgreSQL leaves out what nothing uses.
+# Sorts by the id, too, so that no index has all columns (groups/figures.py).
 GROUPS = """
 SELECT g.name, t.name
   FROM (SELECT id, topic_id, name FROM groups_group WHERE name ^@ %(typed)s ORDER BY name, topic_id LIMIT %(most)s) g

@@ -62,7 +62,7 @@ UPDATE push_subscriber s
 # than %(lead_ms)s ahead is also due: a clock that was ahead has stamped the event.
 OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
              NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + %(lead_ms)s::bigint"""
-# Each subscriber with the head and the cursor of its queue. LIMIT 1 makes the planner look up each row, whatever it believes.
+# Each subscriber with the head and the cursor of its queue. With LIMIT 1, the planner looks up each row.
 QUEUED = """push_subscriber s
  CROSS JOIN LATERAL (SELECT id FROM topics_topic WHERE name = s.queue LIMIT 1) t
  CROSS JOIN LATERAL (SELECT head_seq, floor_seq FROM topic_heads WHERE topic_id = t.id LIMIT 1) h

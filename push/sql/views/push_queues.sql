@@ -1,6 +1,6 @@
 -- Shows each subscriber's queue, read from the log and never from counters: the records above its cursor, and the records of
 -- its topics that it does not have yet. `oldest_ts` is the time of the first of these. Each subscriber has a row, with zeros if
--- an operator deleted its queue. LIMIT 1 makes the planner look up each row, whatever it believes.
+-- an operator deleted its queue. With LIMIT 1, the planner looks up each row.
 CREATE OR REPLACE VIEW push_queues AS
 SELECT s.client_id, t.id AS queue_id, place.seq AS cursor_seq, h.head_seq,
        coalesce(extent.records, 0) + coalesce(coming.records, 0) AS records, coalesce(extent.bytes, 0) AS bytes,

@@ -35,11 +35,12 @@ import msgspec  # noqa: E402
 from msgspec import inspect as kinds  # noqa: E402
 from tables import replaced  # noqa: E402
 
+from contract.config import DEFAULTS  # noqa: E402
 from groups.joining import JoinQuery  # noqa: E402
 from queues.work import WorkQuery  # noqa: E402
 from routers.routers import DEFAULTS as ROUTER  # noqa: E402
 from topics.append.copies import Copy  # noqa: E402
-from topics.config import TOPIC, WholeConfig  # noqa: E402
+from topics.config import WholeConfig  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire.api import V0  # noqa: E402
 from wire.endpoint import Declaration  # noqa: E402
@@ -54,7 +55,7 @@ HEADS = {"field": "| field | type | default | meaning |", "query": "| query | ty
 STREAMS = {"GET /v0/topics/:topic/work": WorkQuery, "GET /v0/topics/:topic/groups/:group/stream": JoinQuery}
 # Defaults that a body leaves to the row that it makes.
 STORED: dict[str, dict[str, Any]] = {
-    "put_topic": TOPIC,
+    "put_topic": DEFAULTS,
     "put_router": {"filter": None, "paused": False, **ROUTER},
     "GET /v0/topics/:topic/groups/:group/stream": {"partitions": 64, "partition_by": "tag", "from_seq": 0},
 }
@@ -142,11 +143,7 @@ def fields(shape: Shape | None) -> tuple[kinds.Field, ...]:
 
 
 def row(shape: Shape, field: kinds.Field, of: Declaration, prefix: str = "") -> str:
-    said = (
-        NEW.sub("", sentences(shape)[field.encode_name])
-        .replace(" for a new topic", "")
-        .replace(" for a new router", "")
-    )
+    said = NEW.sub("", sentences(shape)[field.encode_name]).replace(" for a new router", "")
     default = default_of(field, {} if prefix else STORED.get(of.id, {}))
     return f"| `{prefix}{field.encode_name}` | {kind_of(field.type)} | {default} | {said.strip().removesuffix('.')} |"
 

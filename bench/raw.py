@@ -29,7 +29,7 @@ class Raw:
     def known(self, topic: str) -> CachedTopic:
         row = self.connection.execute(LOOKUP, [topic]).fetchone()
         assert row is not None, topic
-        return CachedTopic(*row)
+        return CachedTopic.of(row)
 
     def rate(self, call: Callable[[], Any]) -> float:
         """Returns the calls a second."""

@@ -7,23 +7,24 @@ matches no row if the topic was reconfigured, routed, deleted or recreated since
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from base.errors import TopicNotFound
 from base.names import check_topic_name
+from contract.config import StoredConfig
 from store.codec import Rows
 from store.loop import here
 from store.script import Script, Shared, Statement
 
+COLUMNS = StoredConfig.__struct_fields__
 # Uses the unique index on name. `routed`: routers lead out, and an append wakes them. `derived`: routers lead in, and a read
 # advances them first.
-LOOKUP = """
-SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
-       t.idempotency_window_ms, t.dedupe_node, t.numbers, h.routed, h.derived,
-       t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
-       t.leases_durable, t.unique_tags, t.sealed, h.era
+LOOKUP = f"""
+SELECT t.id, t.name, h.version, h.routed, h.derived, t.created_ts, h.era, {", ".join(f"t.{column}" for column in COLUMNS)}
   FROM topics_topic t CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = t.id LIMIT 1) h
  WHERE t.name = %s
 """
@@ -33,35 +34,21 @@ MOST = 50_000  # topics remembered, at 400 bytes each
 T = TypeVar("T")
 
 
-class CachedTopic(NamedTuple):
+class CachedTopic(StoredConfig, frozen=True):
     """The id and config of a topic at this `version`."""
 
     id: int
     name: str
     version: int
-    type: str
-    durability: str
-    ttl_ms: int
-    cap_records: int
-    cap_bytes: int
-    discard: str
-    idempotency_window_ms: int
-    dedupe_node: bool
-    numbers: str
     routed: bool
     derived: bool
     created_ts: int
-    priority: int | None
-    auto_priority: bool
-    auto_create: bool
-    lease_ms: int
-    claim_jitter_ms: int
-    max_deliveries: int
-    dead_letter: str | None
-    leases_durable: bool
-    unique_tags: bool
-    sealed: bool
     era: int = 0  # an era that the head has reached (sql/functions/topic_era.sql)
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Self:
+        """Returns the topic of a row of LOOKUP."""
+        return cls(*row[: -len(COLUMNS)], **dict(zip(COLUMNS, row[-len(COLUMNS) :], strict=True)))
 
     @property
     def volatile(self) -> bool:
@@ -125,7 +112,7 @@ def reached(topic: CachedTopic, head_seq: int) -> None:
     """Remembers the era of this head, which the topic has now."""
     known, era = _topics.get(topic.name), -(head_seq >> ERA_BITS)
     if known is not None and known.id == topic.id and era < known.era:
-        _topics[topic.name] = known._replace(era=era)
+        _topics[topic.name] = msgspec.structs.replace(known, era=era)
 
 
 def forget(name: str) -> None:
@@ -201,7 +188,7 @@ class LookUp(Shared):
 
     def found(self, rows: Rows) -> CachedTopic | None:
         # If no row was found, an append of this process may meanwhile have created and remembered the topic.
-        return keep(CachedTopic(*rows[0])) if rows else cached(self.name)
+        return keep(CachedTopic.of(rows[0])) if rows else cached(self.name)
 
 
 def load_topic(name: str) -> Script[CachedTopic | None]:

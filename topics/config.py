@@ -15,12 +15,11 @@ from msgspec import UNSET
 
 from base.errors import HIDDEN, DeadLetterCycle, Incompatible, InvalidRequest
 from base.names import check_topic_name
-from contract.config import Discard, Durability, Numbers, TopicConfig, TopicType
-from contract.names import NamedTopic
+from contract.config import DEFAULTS, TopicConfig, derived
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, atomically
 from topics import audit, limits
 from topics.audit import as_json
-from topics.cache import CachedTopic, absent, cached, forget_known, keep, lock_of
+from topics.cache import COLUMNS, CachedTopic, absent, cached, forget_known, keep, lock_of
 from topics.heads import BACKLOG, OUTDATE
 from topics.hooks import hooks
 from topics.models import Topic, TopicHead
@@ -62,58 +61,17 @@ def within_bounds(priority: int) -> int:
     return max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
 
 
-class WholeConfig(msgspec.Struct):
+class WholeConfig(derived(optional=False)):  # type: ignore[misc]
     """The whole config of a topic, as answers show it."""
 
-    type: TopicType
-    """Type of the topic."""
-    ttl_ms: int
-    """Milliseconds after which a record expires. 0: records do not expire."""
-    cap_records: int
-    """Maximum number of live records. 0: no limit."""
-    cap_bytes: int
-    """Maximum bytes of `data` and `meta` of the live records. 0: no limit."""
-    discard: Discard
-    """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append."""
-    durability: Durability
-    """The crashes that an acknowledged append survives."""
     durable: bool
     """Whether `durability` is `fsync`."""
-    priority: int | None
-    """From -1000 to 1000. Null: the priority depends on the topic's last use."""
-    auto_priority: bool
-    """False: a topic without a `priority` has priority 0."""
-    auto_create: bool
-    """Without effect yet."""
-    idempotency_window_ms: int
-    """Milliseconds for which the topic remembers an idempotency key."""
-    dedupe_node: bool
-    """False: reads of this topic leave out no records by `node`."""
-    numbers: Numbers
-    """`double`: the topic refuses numbers beyond the range of a 64-bit double."""
-    lease_ms: int
-    """For queues: milliseconds after which a claimed job comes back."""
-    claim_jitter_ms: int
-    """For queues: milliseconds in which claims wait for each other, to share the jobs evenly."""
-    max_deliveries: int
-    """For queues: the most deliveries of a job. 0: no limit."""
-    dead_letter: NamedTopic | None
-    """For queues: the topic that gets the jobs after `max_deliveries`."""
-    leases_durable: bool
-    """For queues: whether leases survive a crash of PostgreSQL."""
-    unique_tags: bool
-    """For queues: whether at most one job of a tag waits or runs."""
-    sealed: bool
-    """True: the topic takes no records and no deletes."""
 
     def seen_by(self, key: Key) -> WholeConfig:
         """Returns the config with "*" in place of a name that the key may not see."""
         if self.dead_letter is None or key.allows(self.dead_letter):
             return self
         return msgspec.structs.replace(self, dead_letter=HIDDEN)
-
-
-COLUMNS = tuple(name for name in Config.__struct_fields__ if name != "durable")
 
 
 def whole(columns: dict[str, Any]) -> WholeConfig:
@@ -148,7 +106,7 @@ def literal(value: str | int | bool | None) -> str:
     return "NULL" if value is None else f"'{value}'"
 
 
-TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
+HEAD = defaults(TopicHead)
 # A new head, as SQL. `last_head` is the last head of the name: numbering continues there.
 NEW_HEAD = {
     **{column: str(default) for column, default in HEAD.items()},
@@ -159,7 +117,7 @@ NEW_HEAD = {
 
 def begun(column: str) -> str:
     """Returns SQL for the first value of a topic's column: the value of the request, or else the default."""
-    default = literal(TOPIC[column])
+    default = literal(DEFAULTS[column])
     return column if default == "NULL" else f"coalesce({column}, {default})"
 
 
@@ -175,9 +133,9 @@ MAKE = """
     ON CONFLICT (name) DO NOTHING
     RETURNING *"""
 MAKE_CONFIGURED = MAKE.format(
-    columns=", ".join(TOPIC),
+    columns=", ".join(DEFAULTS),
     created_ts="created_ts",
-    values=", ".join(map(begun, TOPIC)),
+    values=", ".join(map(begun, DEFAULTS)),
     asked="json_populate_recordset(NULL::topics_topic, %(topics)s::json)",
 )
 # CREATE also makes the heads. `entries` are rows of the audit log, which shows the config as as_dict() does. `made` gets
@@ -262,14 +220,14 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
     check_topic_name(name)
     check_queue_fields(name, fields.get("type", Topic.Type.LOG), fields)
     yield from check_dead_letters(name, fields)
-    hooks.value.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
+    hooks.value.check_config(name, fields.get("discard", DEFAULTS["discard"]), fields.get("sealed", False))
     yield from limits.check_topics(name)
 
 
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
     """Returns the cache entry of a topic with these columns, created at `now`."""
     return CachedTopic(
-        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
+        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(DEFAULTS | fields)
     )
 
 
@@ -280,7 +238,7 @@ def foreign_field(type: str, fields: dict[str, Any]) -> str | None:
     """
     if type == Topic.Type.QUEUE:
         return None
-    return next((field for field in sorted(QUEUES_ONLY & fields.keys()) if fields[field] != TOPIC[field]), None)
+    return next((field for field in sorted(QUEUES_ONLY & fields.keys()) if fields[field] != DEFAULTS[field]), None)
 
 
 def check_queue_fields(name: str, type: str, fields: dict[str, Any]) -> None:
@@ -323,7 +281,7 @@ def check_dead_letters(name: str, fields: dict[str, Any]) -> Script[None]:
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
     """Returns the config of a new topic with these columns."""
-    return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
+    return whole({column: fields.get(column, DEFAULTS[column]) for column in COLUMNS})
 
 
 # Not FOR UPDATE: making a cursor, which refers to this row, does not have to wait.

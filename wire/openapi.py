@@ -154,10 +154,14 @@ class Shapes:
     def field(self, part: Part) -> Part:
         """Returns the schema of a struct's field."""
         default = part.get("default")
-        kept = {key: each for key, each in part.items() if key not in ("default", "description")}
+        kept = {key: each for key, each in part.items() if key not in ("default", "x-stored", "description")}
         said = [part["description"]] if "description" in part else []
         if default is not None:
             said.append(f"Default: `{json.dumps(default)}`.")
+        if (
+            "x-stored" in part
+        ):  # the default of what is stored. A client that sent it with each change would undo other changes.
+            said.append(part["x-stored"])
         return self.plain(kept) | ({"description": " ".join(said)} if said else {})
 
     def hoisted(self, name: str, part: Part) -> Part:

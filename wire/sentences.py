@@ -16,11 +16,15 @@ import msgspec
 
 
 def sentences(shape: type[msgspec.Struct]) -> dict[str, str]:
-    """Returns the sentences of a struct's fields, also of inherited fields, by their names on the wire."""
+    """Returns the sentences of a struct's fields, also of inherited fields, by their names on the wire.
+
+    A struct that is made of another one's fields names it as SENTENCES.
+    """
     said: dict[str, str] = {}
     for each in reversed(shape.__mro__):
         if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
-            said |= of_module(each.__module__).get(each.__name__, {})
+            source = vars(each).get("SENTENCES", each)
+            said |= of_module(source.__module__).get(source.__name__, {})
     return {field.encode_name: said[field.name] for field in msgspec.structs.fields(shape) if field.name in said}
 
 

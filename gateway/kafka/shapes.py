@@ -10,7 +10,7 @@ import msgspec
 from base.errors import InvalidRequest
 from base.surrogates import lone_surrogate
 from contract.appending import AppendFields, AppendOptionFields, NewRecordFields
-from contract.config import TopicConfig
+from contract.config import DEFAULTS, TopicConfig
 from contract.cursors import CursorFields
 from contract.deleting import DeleteFields, DeleteTopicFields
 from contract.listing import ListFields, ListTopicsFields
@@ -66,24 +66,7 @@ class TopicSettings(TopicConfig, GivenFields):
 
 
 # The fields without a meaning in Kafka, with the only value that a topic there has.
-INERT: dict[str, Any] = {
-    "type": "log",
-    "cap_records": 0,
-    "discard": "old",
-    "priority": None,
-    "auto_priority": True,
-    "auto_create": True,
-    "idempotency_window_ms": 120_000,
-    "dedupe_node": True,
-    "numbers": "any",
-    "lease_ms": 30000,
-    "claim_jitter_ms": 0,
-    "max_deliveries": 0,
-    "dead_letter": None,
-    "leases_durable": False,
-    "unique_tags": False,
-    "sealed": False,
-}
+INERT = {name: value for name, value in DEFAULTS.items() if name not in ("ttl_ms", "cap_bytes", "durability")}
 CANNOT = {
     "type": f"Kafka has no queues of jobs: {TO_A_SERVER}",
     "cap_records": "Kafka counts no records: use cap_bytes",

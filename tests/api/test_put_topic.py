@@ -8,11 +8,12 @@ import msgspec
 import psycopg
 import pytest
 
+from contract import config
 from tests.api.clients import ApiClient, HttpClient
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from topics import limits
-from topics.config import LOCK_DEAD_LETTERS, Config, WholeConfig
+from topics.config import LOCK_DEAD_LETTERS, Config, defaults
 from topics.models import Topic
 
 DEFAULTS = {
@@ -203,9 +204,17 @@ def test_a_longer_ttl_brings_nothing_back(api: ApiClient, name: str) -> None:
     assert api.diff(name).json["tombstone"]["reason"] == "ttl"
 
 
-def test_the_answers_shape_has_the_fields_of_the_request() -> None:
-    assert set(WholeConfig.__struct_fields__) == set(Config.__struct_fields__) == set(DEFAULTS)
-    assert msgspec.convert(DEFAULTS, WholeConfig)
+def test_each_field_is_a_column_with_the_same_default() -> None:
+    assert defaults(Topic) == config.DEFAULTS
+    assert DEFAULTS == {**config.DEFAULTS, "durable": False}
+
+
+@pytest.mark.parametrize("name", ["type", "discard", "durability", "numbers"])
+def test_a_column_has_the_values_of_its_field(name: str) -> None:
+    for value, _ in Topic._meta.get_field(name).choices:
+        assert msgspec.convert({name: value}, Config).given() == {name: value}
+    with pytest.raises(msgspec.ValidationError, match=name):
+        msgspec.convert({name: "other"}, Config)
 
 
 REFUSED: list[Any] = [

@@ -17,6 +17,7 @@ from schemathesis.checks import CHECKS as CHECKS_BY_NAME
 from schemathesis.checks import load_all_checks
 
 from base import errors
+from contract.config import DEFAULTS
 from routers.routers import DEFAULTS as ROUTER_DEFAULTS
 from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import STREAMS, endpoints
@@ -24,7 +25,6 @@ from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.groups.member import session_of
 from tests.instances import ROOT, Instance
-from topics.config import TOPIC
 
 load_all_checks()
 ROUTER = {"filter": None, "paused": False, **ROUTER_DEFAULTS}
@@ -78,7 +78,7 @@ def test_everything_has_a_sentence(document: Any) -> None:
 
 def test_a_field_that_is_kept_says_its_default(document: Any) -> None:
     """A client that sent it with each change would undo what others set, so that it stands in the sentence alone."""
-    for shape, stored in (("Config", TOPIC), ("RouterConfig", ROUTER)):
+    for shape, stored in (("Config", DEFAULTS), ("RouterConfig", ROUTER)):
         for name, field in document["components"]["schemas"][shape]["properties"].items():
             if name in stored:
                 assert "default" not in field

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connections
+from msgspec.structs import replace
 
 from store import loop
 from store.connection import Connection
@@ -146,8 +147,8 @@ def test_a_topic_that_is_made_during_a_look_up_is_found_by_requests_that_came_la
 
 def test_the_newer_of_two_versions_is_kept_and_only_an_outdated_one_forgotten() -> None:
     old = cache.keep(new_topic(1, "t", {}, 0))
-    assert cache.keep(old._replace()) is old
-    new = cache.keep(old._replace(version=old.version + 1))
+    assert cache.keep(replace(old)) is old
+    new = cache.keep(replace(old, version=old.version + 1))
     assert cache.keep(old) is new
     cache.forget_known(old)
     cache.forget_known(None)
@@ -155,5 +156,5 @@ def test_the_newer_of_two_versions_is_kept_and_only_an_outdated_one_forgotten() 
     cache.forget_known(new)
     assert cache.cached("t") is None
     assert cache.keep(old) is old
-    again = old._replace(id=2)
+    again = replace(old, id=2)
     assert cache.keep(again) is again

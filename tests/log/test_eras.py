@@ -61,7 +61,7 @@ APPENDS = {"one": append_one, "many": append_many, "judged": append_judged}
 # What requests do again and again for a topic that is written.
 STATEMENTS: dict[str, Callable[[CachedTopic], Statement]] = {
     **{f"append {kind}": make for kind, make in APPENDS.items()},
-    "make room": lambda topic: Statement(MAKE_ROOM, room(topic._replace(cap_records=1), [], now_ms())),
+    "make room": lambda topic: Statement(MAKE_ROOM, room(msgspec.structs.replace(topic, cap_records=1), [], now_ms())),
     "diff": lambda topic: statement(topic, Diff(from_seq=VERSIONS - 5), now_ms()),
     "matches": lambda topic: statement(topic, Diff(window="matches", tail=5), now_ms()),
     "describe": lambda topic: Statement(describe.ONE, (None, topic.id, topic.version)),

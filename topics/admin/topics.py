@@ -17,34 +17,26 @@ from django.utils.safestring import mark_safe
 from base.clock import now_ms
 from base.errors import Incompatible, TopicNotFound
 from base.units import amount, moment, size
+from contract.config import StoredConfig
 from store.script import run
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
-from topics.config import COLUMNS, MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
+from topics.cache import COLUMNS
+from topics.config import MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
 from topics.delete.topic import delete_topic
 from topics.hooks import hooks
 from topics.models import Cursor, Topic
+from wire.sentences import sentences
 
 MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
-MS = "Milliseconds."
-HELP = {
-    "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
-    "ttl_ms": f"{MS} Age at which a record expires. 0: no expiry.",
-    "cap_records": "Maximum number of records. 0: no limit.",
-    "cap_bytes": "Maximum bytes of data and meta. 0: no limit.",
-    "discard": "Full topic: evict its oldest records (old), or refuse the append (reject).",
-    "durability": "fsync: an acknowledged append is on disk. disk: within 0.6 s. "
-    "memory: a crash of PostgreSQL can lose records. ephemeral: a restart loses records.",
-    "priority": f"From -{MAX_PRIORITY} to {MAX_PRIORITY}. Streams read topics with a higher priority first. Empty: by last use.",
-    "auto_create": "Stored and shown, without an effect yet.",
-    "idempotency_window_ms": f"{MS} Time for which the topic remembers an idempotency key.",
-    "dedupe_node": "Off: reads of this topic leave out no nodes.",
-    "numbers": "double: the topic refuses an append with a number beyond the range of a 64-bit double, such as 1e400.",
-    "sealed": "On: the topic takes no records and no deletes, and routers into it wait.",
-}
-
-
 ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # the API makes queues
+HELP = {name: said.replace("`", "") for name, said in sentences(StoredConfig).items()}
+HELP |= {
+    "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
+    "priority": f"From -{MAX_PRIORITY} to {MAX_PRIORITY}. Streams read topics with a higher priority first. Empty: by last use.",
+}
+RETENTION = ("ttl_ms", "cap_records", "cap_bytes", "discard")
+OTHERS = tuple(name for name in ASKED if name not in ("durability", *RETENTION))
 
 
 class TopicForm(DomainForm):
@@ -83,21 +75,8 @@ class TopicAdmin(DomainAdmin):
     search_help_text = "Search for a part of a name."
     fieldsets = (
         (None, {"fields": ("name", "durability")}),
-        ("Retention", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
-        (
-            "Reads and writes",
-            {
-                "fields": (
-                    "auto_create",
-                    "idempotency_window_ms",
-                    "dedupe_node",
-                    "numbers",
-                    "priority",
-                    "auto_priority",
-                    "sealed",
-                )
-            },
-        ),
+        ("Retention", {"fields": RETENTION}),
+        ("Reads and writes", {"fields": OTHERS}),
     )
     now = ("type", *columns, "created")
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from contract.config import DEFAULTS
 from store.script import Coalesced, Done, PlannedTransaction, Script, Statement
 from topics import wake
 from topics.append.records import Rows
 from topics.append.statements import MOST_RECORDS, MOVES, Appended, apart, array, texts
 from topics.cache import keep
-from topics.config import HEAD, MAKE, NEW_HEAD, TOPIC, check_new, literal, new_topic
+from topics.config import HEAD, MAKE, NEW_HEAD, check_new, literal, new_topic
 
 MAKE_PLAIN = MAKE.format(
-    columns=", ".join(TOPIC),
+    columns=", ".join(DEFAULTS),
     created_ts="%(now)s::bigint",
-    values=", ".join(map(literal, TOPIC.values())),
+    values=", ".join(map(literal, DEFAULTS.values())),
     asked="asked",
 )
 # Combines CREATE (config.py) and APPEND (statements.py). The statement writes a head in its state after the first append. This

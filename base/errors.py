@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import Any, ClassVar, Self
 
 HIDDEN = "*"  # placeholder for a name that a client may not see. It is not a valid name.
@@ -12,20 +13,24 @@ RENDERED: list[type[TopicsError]] = []  # the errors with a `text`
 class TopicsError(Exception):
     """A request was refused. It changed nothing.
 
-    A message has names that the client sent. If it has others, they are in `detail`, and `text` renders the message from it.
-    A change of a name for a client renders the message again, so no other name can pass.
+    A message has names that the client sent. If it has others, or seqs, `text` renders it from `detail`. A change of a name or of
+    a seq for a client renders the message again, so no other name can pass.
     """
 
     status = 500
     code = "internal"
     reason: ClassVar[str | None] = None  # in `detail`, if several errors have one code
     text: ClassVar[str] = ""
-    names: ClassVar[tuple[str, ...]] = ()  # the fields of `text`, each with a name, or with a list of names
+    names: ClassVar[tuple[str, ...]] = ()  # the fields of `text` that have a name, or a list of names
+    plain: ClassVar[frozenset[str]] = frozenset()  # its other fields
     retry_after: int | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def __init_subclass__(cls) -> None:
         if "text" in cls.__dict__:
+            cls.plain = frozenset(field for _, field, _, _ in Formatter().parse(cls.text) if field).difference(
+                cls.names
+            )
             RENDERED.append(cls)
 
     def __init__(self, message: str, **detail: Any) -> None:
@@ -34,24 +39,23 @@ class TopicsError(Exception):
         self.detail = detail
 
     @classmethod
-    def of(cls, **names: str | list[str]) -> Self:
-        """Returns an error with these names in its detail, and in the message that `text` makes of them."""
-        return cls(cls.rendered(names), **({"reason": cls.reason} if cls.reason else {}), **names)
+    def of(cls, **detail: Any) -> Self:
+        """Returns an error with this detail, and with the message that `text` makes of it."""
+        return cls(cls.rendered(detail), **({"reason": cls.reason} if cls.reason else {}) | detail)
 
     @classmethod
     def rendered(cls, detail: Mapping[str, Any]) -> str:
         found = {name: detail.get(name, HIDDEN) for name in cls.names}
         lists = {name: " -> ".join(map(str, value)) for name, value in found.items() if isinstance(value, list)}
-        return cls.text.format(**found | lists)
+        return cls.text.format(**{field: detail[field] for field in cls.plain}, **found | lists)
 
     def told_to(self, shown: Callable[[str], str]) -> TopicsError:
         """Returns this refusal for a client that may not see every name. `shown` returns a name or its placeholder."""
         if not self.text:
             return self
         found = [(name, self.detail[name]) for name in self.names]
-        return self.of(
-            **{name: [*map(shown, value)] if isinstance(value, list) else shown(value) for name, value in found}
-        )
+        seen = {name: [*map(shown, value)] if isinstance(value, list) else shown(value) for name, value in found}
+        return self.of(**self.detail | seen)
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -70,11 +74,18 @@ class Internal(TopicsError):
 
 
 class InvalidRequest(TopicsError):
-    """The message names the fault. `detail` can have `field` with `nearest` or `allowed`, `byte` of malformed JSON, and
-    `index` of a bad record in `records`. With `TOPICS_STRICT=0`, unknown fields are ignored. A body that arrives too
-    slowly, or a host name that is not in `ALLOWED_HOSTS`, has this code, too."""
+    """The message names the fault. `detail` can have `field` with `nearest` or `allowed`, `byte` of malformed JSON, `index` of a
+    bad record in `records`, or `reason`: `above_head` with `seq` and `head_seq`. With `TOPICS_STRICT=0`, unknown fields are
+    ignored. A body that arrives too slowly, or a host name that is not in `ALLOWED_HOSTS`, has this code, too."""
 
     status, code = 400, "invalid_request"
+
+
+class AboveHead(InvalidRequest):
+    """The seq is above the topic's head."""
+
+    reason = "above_head"
+    text = "seq {seq} is above the head: expected at most {head_seq}"
 
 
 class BatchTooLarge(TopicsError):
@@ -117,6 +128,12 @@ class NotFound(TopicsError):
     """No such path (`detail.path`: the probable one), record, cursor, group or watch session. Create another session."""
 
     status, code = 404, "not_found"
+
+
+class RecordNotFound(NotFound):
+    """The topic has no such record."""
+
+    text, names = "topic {topic!r} has no record {seq}", ("topic",)
 
 
 class MethodNotAllowed(TopicsError):
@@ -210,6 +227,7 @@ class HeadMismatch(TopicsError):
     """The head is `detail.head_seq`, not `expected_head`. Read first, then decide."""
 
     status, code = 409, "head_mismatch"
+    text = "the head is {head_seq}, not {expected_head}: read the topic, then append again"
 
 
 class TopicSealed(TopicsError):
@@ -229,6 +247,21 @@ class CursorMoved(TopicsError):
     [mirror](wire.md#mirrors): continue at `detail.seq`."""
 
     status, code = 409, "cursor_moved"
+    text = "the cursor is at {seq}, not at {expected_seq}: another reader moved it"
+
+
+class SiteMoved(CursorMoved):
+    """Another mirror has read the site."""
+
+    reason = "mirror"
+    text = "the topic has read the site {site!r} up to seq {seq}, not {from_seq}: another mirror runs"
+
+
+class RouterMoved(CursorMoved):
+    """Another operator has moved the router's cursor, or the router has run."""
+
+    reason, names = "router", ("router",)
+    text = "router {router!r} is at seq {seq}, not at {expected_seq}: look at the router again"
 
 
 class ShareMoved(TopicsError):
@@ -256,6 +289,10 @@ class IdempotencyMismatch(TopicsError):
     key. Use another key."""
 
     status, code = 422, "idempotency_mismatch"
+    text = (
+        "an append with the idempotency key {key!r} and other records exists, seqs {first_seq} to {last_seq}: "
+        "send the same bytes again, or use another key"
+    )
 
 
 class Throttled(TopicsError):
@@ -298,6 +335,8 @@ class ShuttingDown(TopicsError):
 
 
 def rendered(code: str, detail: Mapping[str, Any]) -> str | None:
-    """Returns the message of an error with these names in its `detail`, or None if its message has the client's names alone."""
-    found = (each for each in RENDERED if each.code == code and each.reason == detail.get("reason"))
-    return next((each.rendered(detail) for each in found), None)
+    """Returns the message of an error with this `detail`, or None if its message has the client's names alone, and no seqs."""
+    for each in RENDERED:
+        if (each.code, each.reason) == (code, detail.get("reason")) and each.plain <= detail.keys():
+            return each.rendered(detail)
+    return None

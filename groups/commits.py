@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from base.errors import InvalidRequest, SessionEnded, ShareMoved
+from base.errors import AboveHead, InvalidRequest, SessionEnded, ShareMoved
 from contract.reading import Seq
 from groups.groups import find
 from groups.joining import MOST_PARTITIONS
@@ -72,7 +72,7 @@ def commit(topic: str, group: str, wanted: Commit) -> Script[Committed]:
             session=wanted.session,
         )
     if beyond_seq is not None:
-        raise InvalidRequest(f"seq {beyond_seq} is above the head: expected at most {head_seq}", head_seq=head_seq)
+        raise AboveHead.of(seq=beyond_seq, head_seq=head_seq)
     if stale is not None:
         raise ShareMoved(
             "these shares are not this session's any more, and no share was committed: forget them, commit the others",

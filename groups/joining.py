@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from django.conf import settings
 from msgspec import Meta
 
-from base.errors import Incompatible, InvalidRequest
+from base.errors import AboveHead, Incompatible, InvalidRequest
 from base.names import check_topic_name
 from contract.reading import Seq
 from groups.partition import partition_of
@@ -183,7 +183,7 @@ def create(
 
 
 def start_seq(topic_id: int, wanted: JoinOptions, head_seq: int, recreated_seq: int, now: int) -> Script[int]:
-    """Returns the first cursor of a new group's shares. Raises InvalidRequest for a seq above the head."""
+    """Returns the first cursor of a new group's shares. Raises AboveHead."""
     if wanted.tail:
         return head_seq
     if wanted.from_ts is not None:
@@ -191,7 +191,7 @@ def start_seq(topic_id: int, wanted: JoinOptions, head_seq: int, recreated_seq: 
         before_first, _, before = ends[0]
         return int(max(before_first, before))  # the group never had the expired records, and gets no tombstone for them
     if (seq := wanted.from_seq or 0) > head_seq:
-        raise InvalidRequest(f"seq {seq} is above the head: expected at most {head_seq}", head_seq=head_seq)
+        raise AboveHead.of(seq=seq, head_seq=head_seq)
     # A group belongs to the topic that exists now, and misses none of the records of earlier topics with its name.
     return max(seq, recreated_seq)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from base.bounds import MIRROR_STAMP
-from base.errors import BatchTooLarge, CursorMoved, Incompatible, InvalidRequest, TopicsError
+from base.errors import BatchTooLarge, Incompatible, InvalidRequest, SiteMoved, TopicsError
 from base.names import check_topic_name
 from contract.reading import Seq
 from mirrors.sites import MOST_LOSSES, SAVE, SITES, Site, SiteLoss
@@ -147,7 +147,7 @@ class Offer(NamedTuple):
 def receive(name: str, wanted: Handover, now: int) -> Script[Received]:
     """Appends the records that the topic does not have, and moves its position in the topic of the source.
 
-    Raises TopicNotFound, CursorMoved, Incompatible, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady. Then nothing
+    Raises TopicNotFound, SiteMoved, Incompatible, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady. Then nothing
     has changed.
     """
     offer = offered(name, wanted)
@@ -202,10 +202,7 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
     source = known.get(wanted.source, Site(wanted.source))
     read_seq = source.read_seq or 0
     if wanted.from_seq != read_seq:
-        raise CursorMoved(
-            f"the topic has read the site {wanted.source!r} up to seq {read_seq}, not {wanted.from_seq}: another mirror runs",
-            seq=read_seq,
-        )
+        raise SiteMoved.of(site=wanted.source, seq=read_seq, from_seq=wanted.from_seq)
     lost = losses(wanted, known)
     if lost:
         gap = min(wanted.gap, MOST_SEQ - head_seq)

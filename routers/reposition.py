@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from base.errors import CursorMoved, Incompatible, InvalidRequest
+from base.errors import Incompatible, InvalidRequest, RouterMoved
 from routers import graph
 from routers.models import Router
 from routers.routers import lock_cursors, wake_source
@@ -50,7 +50,7 @@ def place(router: StoredRouter) -> Script[RouterPosition]:
 def move(name: str, seq: int, expected_seq: int, now: int) -> Script[RouterPosition]:
     """Makes the router continue after `seq`. `expected_seq` is the position of the cursor when the operator decided to move it.
 
-    Raises RouterNotFound, Incompatible (the router runs), CursorMoved, or InvalidRequest (`seq` is outside of the source).
+    Raises RouterNotFound, Incompatible (the router runs), RouterMoved, or InvalidRequest (`seq` is outside of the source).
     """
     router, moved = yield from atomically(move_locked(name, seq, expected_seq, now))
     yield from wake_source(router.source_id)
@@ -66,9 +66,7 @@ def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tupl
     if at.state == Router.State.RUNNING:
         raise Incompatible(f"router {name!r} runs: pause the router, then move its cursor", router=name, state=at.state)
     if at.seq != expected_seq:
-        raise CursorMoved(
-            f"router {name!r} is at seq {at.seq}, not at {expected_seq}: look at the router again", seq=at.seq
-        )
+        raise RouterMoved.of(router=name, seq=at.seq, expected_seq=expected_seq)
     if not at.floor_seq <= seq <= at.head_seq:
         message = (
             f"invalid seq {seq}: expected {at.floor_seq} to {at.head_seq}, the floor and the head of {router.source!r}"

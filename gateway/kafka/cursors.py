@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from base.clock import now_ms
-from base.errors import Incompatible, InvalidRequest, NotFound
+from base.errors import AboveHead, Incompatible, NotFound
 from base.names import TOPIC_NAME, check_topic_name
 from contract.cursors import CursorFields
 from gateway.errors import NotSupported
@@ -103,7 +103,7 @@ class KafkaCursors:
         if place.seq is None:
             return extent.head_seq if place.at == "head" else extent.low
         if place.seq > extent.head_seq:
-            raise InvalidRequest(f"seq {place.seq} is above the head {extent.head_seq}", field="seq")
+            raise AboveHead.of(seq=place.seq, head_seq=extent.head_seq)
         return place.seq
 
     def held(self, cursor: str, topic: str, error: KafkaException) -> Exception:

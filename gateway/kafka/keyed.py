@@ -163,12 +163,7 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
         kept = found[1]
         if kept.digest == append.digest:
             return kept.first, not append.is_tried
-        return IdempotencyMismatch(
-            f"an append with the idempotency key {append.key!r} and other records exists, seqs {kept.first + 1} to"
-            f" {kept.last + 1}: send the same bytes again, or use another key",
-            first_seq=kept.first + 1,
-            last_seq=kept.last + 1,
-        )
+        return IdempotencyMismatch.of(key=append.key, first_seq=kept.first + 1, last_seq=kept.last + 1)
 
     def take(self) -> None:
         """Becomes the owner, and reads the keys. Raises LostLane, TopicsError, KafkaException."""

@@ -20,6 +20,7 @@ from base.errors import (
     NotAcceptable,
     NotFound,
     NotReady,
+    RecordNotFound,
     TopicNotEmpty,
     TopicNotFound,
     TopicNotSealed,
@@ -288,7 +289,7 @@ async def get_record(kafka: ClusterVersion, request: Request) -> Response:
         raise InvalidRequest(f"invalid seq {seq[:80]!r}: expected a whole number from 1")
     found = await kafka.pages.record(name, int(seq))
     if found is None:
-        raise NotFound(f"the topic {name!r} has no record {seq}", topic=name, seq=int(seq))
+        raise RecordNotFound.of(topic=name, seq=int(seq))
     told = {
         "path": {"topic": name, "seq": found.seq, "routers": []},
         "performance": {"server_total_ms": elapsed(started)},

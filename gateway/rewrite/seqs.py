@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from base.errors import rendered
 from gateway.api import Response
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
@@ -39,7 +38,6 @@ SEQS = (
 )
 INSIDE = ("tombstone", "detail", "last")  # fields with an object that contains seqs
 LISTED = ("records", "cursors")  # fields with a list of objects that contain seqs
-QUOTED_OR_NUMBER = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d+\b")
 
 
 def shifted(body: Raws, by: int) -> Raws:
@@ -64,18 +62,12 @@ def shifted(body: Raws, by: int) -> Raws:
 
 
 def _shifted_error(error: Raws, by: int) -> Raws:
-    """Returns the error with shifted seqs, in its detail and in its message."""
-    detail = decoded(error.get("detail"), dict[str, Any]) or {}
-    message = decoded(error.get("message"), str)
-    if message is not None:
-        told = {value for key, value in detail.items() if key in SEQS and isinstance(value, int)}
-        error = error | {"message": raw(with_numbers(message, {str(seq): str(seq + by) for seq in told}))}
-    return shifted(error, by)
-
-
-def with_numbers(message: str, numbers: Mapping[str, str]) -> str:
-    """Returns the message with replaced numbers. Text in quotes is a name and stays the same."""
-    return QUOTED_OR_NUMBER.sub(lambda found: numbers.get(found[0], found[0]), message)
+    """Returns the error with shifted seqs in its detail, from which its message is rendered again (base/errors.py)."""
+    found = shifted(error, by)
+    code, detail = decoded(found.get("code"), str), decoded(found.get("detail"), dict[str, Any])
+    if detail is not None and (message := rendered(code or "", detail)) is not None:
+        found["message"] = raw(message)
+    return found
 
 
 async def shifted_response(response: Response, by: int) -> Response:

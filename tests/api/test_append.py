@@ -128,7 +128,7 @@ def test_a_key_with_other_records_is_refused(live: ApiClient, name: str, config:
     for other in OTHERS:
         refused = live.post(f"/v0/topics/{name}", {**other, "idempotency_key": "k", "expected_head": 7})
         assert (refused.status, refused.code) == (422, "idempotency_mismatch")
-        assert refused.detail == {"first_seq": 1, "last_seq": 1}
+        assert refused.detail == {"key": "k", "first_seq": 1, "last_seq": 1}
     assert live.append(name, 1, idempotency_key="k").json["deduped"] is True
     assert live.get(f"/v0/topics/{name}").json["head_seq"] == 1
 

@@ -84,12 +84,12 @@ def test_it_may_go_back(api: ApiClient, topic: str) -> None:
 def test_an_owner_that_was_replaced_is_fenced(api: ApiClient, topic: str) -> None:
     path = f"/v0/topics/{topic}/cursors/c"
     refused = api.put(path, {"seq": 3, "expected_seq": 2})
-    assert (refused.status, refused.code, refused.detail) == (409, "cursor_moved", {"seq": 0})
+    assert (refused.status, refused.code, refused.detail) == (409, "cursor_moved", {"seq": 0, "expected_seq": 2})
     assert api.get(path).status == 404
     assert api.put(path, {"seq": 2, "expected_seq": 0}).status == 201
     assert api.put(path, {"seq": 3, "expected_seq": 2}).json["seq"] == 3
     refused = api.put(path, {"seq": 4, "expected_seq": 2})
-    assert (refused.status, refused.code, refused.detail) == (409, "cursor_moved", {"seq": 3})
+    assert (refused.status, refused.code, refused.detail) == (409, "cursor_moved", {"seq": 3, "expected_seq": 2})
     assert api.get(path).json["seq"] == 3
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from base.names import check_topic_name
 from gateway.api import Operation, Request, Response
 from gateway.rewrite.frames import ChangedIds
 from gateway.rewrite.names import (
+    Raws,
     Renaming,
     prefixed_at_client,
     prefixed_at_server,
@@ -25,6 +27,7 @@ from gateway.rewrite.names import (
     renamed_request,
     renamed_response,
 )
+from gateway.rewrite.seqs import SEQS, shifted
 
 PREFIX, UNION = prefixed_at_server("eu."), prefixed_at_client("eu.")
 JSON = [(b"content-type", b"application/json")]
@@ -176,15 +179,27 @@ def test_errors_name_what_the_client_asked_for() -> None:
 PUT = Request("PUT", "/v0/routers/r", body=b'{"source":"a","dest":"b"}')
 
 
-@pytest.mark.parametrize("kind", RENDERED)
+@pytest.mark.parametrize("kind", [kind for kind in RENDERED if kind.names])
 def test_a_refusal_that_names_objects_of_others_hides_them_in_its_message_too(kind: type[TopicsError]) -> None:
     def refusal(prefix: str, other: str) -> dict[str, Any]:
         lists = "cycle" in kind.names
-        return kind.of(**{name: [f"{prefix}a", other] if lists else other for name in kind.names}).body()
+        names = {name: [f"{prefix}a", other] if lists else other for name in kind.names}
+        return kind.of(**names, **dict.fromkeys(kind.plain, 5)).body()
 
     found = json.loads(answered(PUT, refusal("eu.", "us.secret"), kind.status))
     assert found == refusal("", "*")
     assert json.loads(answered(PUT, refusal("eu.", "eu.b"), kind.status)) == refusal("", "b")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RENDERED if kind.plain])
+def test_the_seqs_of_a_refusal_are_shifted_in_its_message_too(kind: type[TopicsError]) -> None:
+    def refusal(seq: int) -> dict[str, Any]:
+        return kind.of(
+            **dict.fromkeys(kind.names, "5"), **{name: seq if name in SEQS else "5" for name in kind.plain}
+        ).body()
+
+    body = msgspec.json.decode(msgspec.json.encode(refusal(5)), type=Raws)
+    assert json.loads(msgspec.json.encode(shifted(body, 100))) == refusal(105)
 
 
 def test_a_refusal_of_an_earlier_server_hides_what_its_detail_has_not() -> None:

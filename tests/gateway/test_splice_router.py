@@ -202,7 +202,8 @@ def test_an_idempotency_key_names_positions(client, name: str) -> None:
     again = client.append(name, 6, idempotency_key=key).json
     assert (again["first_seq"], again["deduped"]) == (6, True)
     refused = client.append(name, "other", idempotency_key=key).json["error"]
-    assert (refused["code"], refused["detail"]) == ("idempotency_mismatch", {"first_seq": 6, "last_seq": 6})
+    assert refused["code"] == "idempotency_mismatch"
+    assert refused["detail"] == {"key": key, "first_seq": 6, "last_seq": 6}
     assert "seqs 6 to 6" in refused["message"]
     last = client.get(f"/v0/topics/{name}/appends?key_prefix={key}").json["last"]
     assert (last["key"], last["first_seq"], last["last_seq"]) == (key, 6, 6)
@@ -392,7 +393,9 @@ def test_a_cursor_moves_over_the_seam_and_back(servers, client, name: str) -> No
         before = client.get(path).json["seq"]
         refused = client.call("PUT", path, {"seq": seq, "expected_seq": before + 1})
         assert (refused.status, refused.code) == (409, "cursor_moved")
-        assert refused.json["error"]["detail"] == {"seq": before}
+        error = refused.json["error"]
+        assert error["detail"] == {"seq": before, "expected_seq": before + 1}
+        assert error["message"] == f"the cursor is at {before}, not at {before + 1}: another reader moved it"
         moved = client.call("PUT", path, {"seq": seq, "expected_seq": before})
         assert (moved.status, moved.json["created"]) == (200, False), moved.body
         for told in (moved.json, client.get(path).json):
@@ -401,7 +404,8 @@ def test_a_cursor_moves_over_the_seam_and_back(servers, client, name: str) -> No
     for body, seq in (({"at": "head"}, 7), ({"at": "earliest"}, 0), ({"from_ts": 1}, 0)):
         assert client.call("PUT", path, body).json["seq"] == seq
     refused = client.call("PUT", path, {"seq": 8})
-    assert (refused.status, refused.json["error"]["detail"]) == (400, {"head_seq": 7})
+    assert (refused.status, refused.json["error"]["message"]) == (400, "seq 8 is above the head: expected at most 7")
+    assert refused.json["error"]["detail"] == {"reason": "above_head", "seq": 8, "head_seq": 7}
     assert client.call("PUT", path, {"seq": 1, "at": "head"}).status == 400
     assert client.call("DELETE", path).json["deleted"] is True
     assert client.get(path).status == 404

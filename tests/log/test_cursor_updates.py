@@ -141,7 +141,7 @@ def test_one_that_somebody_makes_meanwhile_is_not_where_it_is_expected(locker: p
     assert (held.cursor_id, passed.made) == (None, True)
     with pytest.raises(CursorMoved) as refused:
         scripts.move("t", "a", 1, 0, NOW)
-    assert refused.value.detail == {"seq": 2}
+    assert refused.value.detail == {"seq": 2, "expected_seq": 0}
     assert stands() == {("t", "a"): 2, ("t", "b"): 2}
 
 

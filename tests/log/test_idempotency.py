@@ -87,6 +87,6 @@ def test_a_record_that_differs_refuses_the_whole_append_of_its_relay(server: Ins
     assert [answer.status for answer in answers] == [200, 422, 422, 200, 422]
     for answer, row in ((answers[1], 2), (answers[2], 4), (answers[4], 5)):
         assert answer.code == "idempotency_mismatch"
-        assert answer.detail == {"first_seq": row, "last_seq": row, "index": row - 1}
+        assert answer.detail == {"key": f"row-{row}", "first_seq": row, "last_seq": row, "index": row - 1}
     # Row 7 has no key, so both relays that succeeded have stored it.
     assert sorted(record["data"] for record in read_all(server.port, topic)) == [1, 2, 3, 4, 5, 6, 7, 7, 8]

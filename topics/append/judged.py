@@ -204,11 +204,7 @@ def outcome_of(verdict: Verdict, records: list[Verdict], topic: CachedTopic, wan
         case "sealed":
             return sealed.refused(topic.name)
         case "head":
-            return HeadMismatch(
-                f"the head is {verdict.head_seq}, not {wanted.expected_head}: read the topic, then append again",
-                head_seq=verdict.head_seq,
-                expected_head=wanted.expected_head,
-            )
+            return HeadMismatch.of(head_seq=verdict.head_seq, expected_head=wanted.expected_head)
         case "full":
             return full(topic, verdict.records, verdict.bytes, rows)
     return None
@@ -229,14 +225,7 @@ def mismatch(verdict: Verdict, records: list[Verdict], wanted: Append) -> Idempo
         verdict = min((record for record in records if record.verdict == "differs"), key=lambda record: record.head_seq)
         place = verdict.head_seq - 1
         key, where = wanted.idempotency_keys[place], {"index": place}
-    first, last = verdict.first_seq, verdict.last_seq
-    return IdempotencyMismatch(
-        f"an append with the idempotency key {key!r} and other records exists, "
-        f"seqs {first} to {last}: send the same bytes again, or use another key",
-        first_seq=first,
-        last_seq=last,
-        **where,
-    )
+    return IdempotencyMismatch.of(key=key, first_seq=verdict.first_seq, last_seq=verdict.last_seq, **where)
 
 
 def full(topic: CachedTopic, records: int, bytes: int, rows: Rows) -> TopicFull:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
+from base.errors import AboveHead, CursorMoved, Incompatible, NotFound
 from base.names import check_router_name, check_topic_name
 from contract.cursors import CursorFields
 from store.script import Script, Statement, atomically
@@ -155,8 +155,7 @@ def move(
 ) -> Script[MovedCursor]:
     """Sets a named cursor to `seq`; None means the head. Creates an absent cursor, which counts as being at 0 before.
 
-    Raises TopicNotFound, CursorMoved, InvalidRequest (`seq` is beyond the head) or Incompatible (the cursor is not a named
-    one).
+    Raises TopicNotFound, CursorMoved, AboveHead or Incompatible (the cursor is not a named one).
     """
     check_topic_name(name, "cursor")
     # A key that may not see a router's name may have a named cursor with this name.
@@ -168,16 +167,12 @@ def move(
         lag = head_seq - stands
         return MovedCursor(bool(made), shown(cursor_id, name, "named", stands, lag, unread_ms, updated_ts, is_sealed))
     if seq is not None and seq > head_seq:
-        beyond = InvalidRequest(
-            f"seq {seq} is above the head of {topic!r}: expected at most {head_seq}", head_seq=head_seq
-        )
-        raise marked(beyond, is_sealed)
+        raise marked(AboveHead.of(seq=seq, head_seq=head_seq), is_sealed)
     if kind is not None:
         raise marked(belongs(name, kind), is_sealed)
     rows = yield Statement(WHERE_NOW, (topic_id, name))
     current = rows[0][0] if rows else 0
-    moved = CursorMoved(f"the cursor is at {current}, not at {expected_seq}: another reader moved it", seq=current)
-    raise marked(moved, is_sealed)
+    raise marked(CursorMoved.of(seq=current, expected_seq=expected_seq), is_sealed)
 
 
 def lock_topic(name: str) -> Script[tuple[int, bool]]:

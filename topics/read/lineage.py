@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from base.errors import NotFound
+from base.errors import RecordNotFound
 from store.script import Script, Statement
 from topics.cache import absent, load_topic
 from topics.hooks import hooks
@@ -64,7 +64,7 @@ class TracedRecord(NamedTuple):
 
 
 def record(name: str, seq: int, now: int) -> Script[TracedRecord]:
-    """Returns a record. Raises TopicNotFound, or NotFound if the topic does not show this seq."""
+    """Returns a record. Raises TopicNotFound, or RecordNotFound if the topic does not show this seq."""
     look = Statement(RECORD, {"name": name, "seq": seq, "now": now}, quick=True)
     rows = yield look
     if not rows:
@@ -75,7 +75,7 @@ def record(name: str, seq: int, now: int) -> Script[TracedRecord]:
             yield from hooks.value.before_read(topic, now)  # a router may not have forwarded the record yet
             rows = (yield look) or rows
     if rows[0][0] is None:
-        raise marked(NotFound(f"topic {name!r} has no record {seq}", topic=name, seq=seq), rows[0][-1])
+        raise marked(RecordNotFound.of(topic=name, seq=seq), rows[0][-1])
     text, home, home_seq, routers, is_sealed = rows[0]
     return TracedRecord(text, home, home_seq, msgspec.json.decode(routers), is_sealed)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from base.errors import HeadMismatch, InvalidRequest, NotFound, TopicNotEmpty
+from base.errors import HeadMismatch, InvalidRequest, RecordNotFound, TopicNotEmpty
 from contract.deleting import DeleteFields
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.rewrite.edits import decoded
@@ -39,7 +39,7 @@ async def record(topic: Spliced, context: RouterContext, request: Request) -> Re
         if response is None and segment is topic.last:
             raise topic.absent()
     if response is None:
-        raise NotFound(f"topic {topic.name!r} has no record {position}", topic=topic.name, seq=int(position))
+        raise RecordNotFound.of(topic=topic.name, seq=int(position))
     body = await response.decoded(Raws)
     path = decoded(body["path"], Raws)
     if decoded(path["topic"], str) == segment.topic:
@@ -60,11 +60,7 @@ async def append(topic: Spliced, context: RouterContext, request: Request) -> Re
         expected = decoded(members.get("expected_head"), int)
         if expected is not None and 0 <= expected < last.begin:
             head = (await topic.extent(context, request)).head
-            raise HeadMismatch(
-                f"the head is {head}, not {expected}: read the topic, then append again",
-                head_seq=head,
-                expected_head=expected,
-            )
+            raise HeadMismatch.of(head_seq=head, expected_head=expected)
         if expected is not None and expected >= 0:
             members["expected_head"] = raw(expected - last.offset)
             inner = inner.replace(body=msgspec.json.encode(members))

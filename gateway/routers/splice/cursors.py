@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from base.clock import now_ms
-from base.errors import CursorMoved, InvalidRequest, NotFound
+from base.errors import AboveHead, CursorMoved, InvalidRequest, NotFound
 from contract.cursors import CursorFields
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.blocks import page_size
@@ -91,9 +91,7 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
     if wanted.expected_seq is not None:
         current = before.position if before is not None else 0
         if current != wanted.expected_seq:
-            raise CursorMoved(
-                f"the cursor is at {current}, not at {wanted.expected_seq}: another reader moved it", seq=current
-            )
+            raise CursorMoved.of(seq=current, expected_seq=wanted.expected_seq)
         # Another client can move the cursor now. The server then refuses this PUT, unless the cursor moves back over a seam.
         if before is not None and before.segment is segment:
             body["expected_seq"] = before.seq
@@ -123,9 +121,7 @@ async def target(topic: Spliced, context: RouterContext, request: Request, wante
     if wanted.seq is None:
         return head if wanted.at == "head" else earliest - 1
     if wanted.seq > head:
-        raise InvalidRequest(
-            f"seq {wanted.seq} is above the head of {topic.name!r}: expected at most {head}", head_seq=head
-        )
+        raise AboveHead.of(seq=wanted.seq, head_seq=head)
     return wanted.seq
 
 

@@ -51,11 +51,13 @@ class TopicsError(Exception):
 
     def told_to(self, shown: Callable[[str], str]) -> TopicsError:
         """Returns this refusal for a client that may not see every name. `shown` returns a name or its placeholder."""
-        if not self.text:
+        if not self.names:
             return self
         found = [(name, self.detail[name]) for name in self.names]
         seen = {name: [*map(shown, value)] if isinstance(value, list) else shown(value) for name, value in found}
-        return self.of(**self.detail | seen)
+        told = self.of(**self.detail | seen)
+        told.headers = self.headers
+        return told
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}

@@ -40,9 +40,12 @@ def options(of: click.Command) -> dict[str, click.Option]:
 
 def kinds(type: Any) -> list[Any]:
     """Returns the types of a field, without those that say that it is absent or null."""
-    each = type.types if isinstance(type, msgspec.inspect.UnionType) else [type]
-    found = [inner.type if isinstance(inner, msgspec.inspect.Metadata) else inner for inner in each]
-    return [kind for kind in found if not isinstance(kind, msgspec.inspect.NoneType)]
+    match type:
+        case msgspec.inspect.Metadata(type=inner):
+            return kinds(inner)
+        case msgspec.inspect.UnionType(types=inner):
+            return [kind for each in inner for kind in kinds(each)]
+    return [] if isinstance(type, msgspec.inspect.NoneType) else [type]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def test_an_event_has_the_clients_names(event: str, shape: type[msgspec.Struct])
 @pytest.mark.parametrize("error", RENDERED, ids=lambda error: error.__name__)
 def test_an_error_has_the_clients_names(error: type[TopicsError]) -> None:
     detail = {name: [f"acme.{name}1", f"acme.{name}2"] if name == "cycle" else f"acme.{name}" for name in error.names}
+    detail |= dict.fromkeys(error.plain, 5)
     sent, expected = error.of(**detail), json.loads(json.dumps(error.of(**detail).body()).replace("acme.", ""))
     changed = asyncio.run(renamed_response(Operation.PUT_ROUTER, Response.json(409, sent.body()), RENAMING))
     assert json.loads(asyncio.run(changed.read())) == expected

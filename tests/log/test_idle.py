@@ -59,6 +59,7 @@ HOUR_MS = 3_600_000
 LEFT = "SELECT count(*) FROM topics_topichead WHERE unsettled"
 SUMS = "SELECT count(*), sum(count)::bigint, sum(bytes)::bigint FROM topics_topichead"
 TOTALS = "SELECT * FROM topic_totals()"
+SAMPLE = {"console_sample", "console_sample_pkey"}
 
 minutes = (
     minute * samples.MINUTE_MS for minute in count(30_000_000) if minute % 60
@@ -226,6 +227,18 @@ def test_a_topic_whose_router_lags_stays_unsettled(transactional_db: None) -> No
     samples.sample(next(minutes))
     retention.give_back_seqs(now_ms() + 60_000)
     assert len(behind_unsettled(now_ms())) == 1
+
+
+def test_a_second_sampler_of_a_minute_looks_for_its_row_alone(transactional_db: None) -> None:
+    for name in ("a", "b"):
+        put_topic(name, Config(), now_ms())
+    put_router("a-b", RouterConfig(source="a", dest="b"), now_ms())
+    minute = next(minutes)
+    assert samples.sample(minute)
+    with transaction.atomic():
+        before = Counter(dict(run(PAGES)))
+        assert not samples.sample(minute + 30_000)
+        assert {name for name, pages in (Counter(dict(run(PAGES))) - before).items() if pages} <= SAMPLE
 
 
 def test_each_statement_that_changes_what_is_due_unsettles_its_head() -> None:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -141,6 +142,7 @@ assert all((ROOT / "tests" / name).exists() for name in DEEP)
 PROCESS_BYTES = (
     5 * GIBIBYTE
 )  # of memory, for a process of `make test`, its servers, and its files in memory: three had 14.3
+REST_SECONDS = 20  # without a test that needs the shared instance, before it is stopped
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
 _session = contextlib.ExitStack()
 _peak = pytest.StashKey[Peak]()
@@ -281,11 +283,50 @@ def sendable(part: Any) -> Any:
     return part if part is None or type(part) in (bool, int, float) else repr(part)
 
 
+class Shared:
+    """The instance that tests share. It is stopped while no test needs it, because its workers and its servers take several
+    percent of a core also at rest."""
+
+    instance: Instance | None = None
+    used = 0.0
+    is_stopped = False
+
+    def need(self) -> None:
+        self.used = time.monotonic()
+        if self.is_stopped:
+            self.send(signal.SIGCONT)
+            self.is_stopped = False
+
+    def rest(self) -> None:
+        if self.instance is not None and not self.is_stopped and time.monotonic() - self.used > REST_SECONDS:
+            self.is_stopped = True
+            self.send(signal.SIGSTOP)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.instance is not None
+        for pid in self.instance.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+shared = Shared()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "server" in getattr(item, "fixturenames", ()):
+        shared.need()
+    else:
+        shared.rest()
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Instance]:
     """A whole running instance for everybody to share: use names of your own in it. No keys."""
     with start(**WHOLE) as instance:
+        shared.instance = instance
         yield instance
+        shared.instance = None
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ends_leaves_nothing(tmp_path: Path) -> None:
-    run = begin(tmp_path / "tmp", "-n", "2", "--dist", "loadscope", *FILES)
+    run = begin(tmp_path / "tmp", "-n", "2", "--dist", "loadscope", *FILES, "-k", "it_works")
     folder = until(lambda: folder_of(run), "the folder")
     until(lambda: len(servers(folder)) == 2, "the servers of both processes")
     ids, files = shared(folder)

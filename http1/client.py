@@ -155,22 +155,23 @@ class Pool:
         return None
 
     async def _connect(self) -> UpstreamConnection:
-        server_name = self.host if self.tls is not None else None
-        loop = asyncio.get_running_loop()
+        tls, loop = self.tls, asyncio.get_running_loop()
+        server_name = self.host if tls is not None else None
         self.open += 1
         try:
             if self.opener is None:
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self), self.host, self.port, ssl=self.tls, server_hostname=server_name
+                    lambda: UpstreamConnection(self), self.host, self.port, ssl=tls, server_hostname=server_name
                 )
             else:
                 opened = await self.opener(self.host, self.port)
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self), sock=opened, ssl=self.tls, server_hostname=server_name
+                    lambda: UpstreamConnection(self), sock=opened, ssl=tls, server_hostname=server_name
                 )
         except BaseException:
             self.freed(closed=True)
             raise
+        connection.ending = tls is not self.tls  # renewed meanwhile: it ends after its request
         return connection
 
     def freed(self, *, closed: bool) -> None:

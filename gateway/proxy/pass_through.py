@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections import deque
 from time import perf_counter
 from typing import NamedTuple, Protocol, cast
@@ -503,8 +504,8 @@ class Upstream(asyncio.Protocol):
     connection. `is_slow`: the node does not take the written bytes.
     """
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, tls: ssl.SSLContext | None) -> None:
+        self.node, self.tls = node, tls
         self.client: PassThrough | None = None
         self.rest = b""  # the start of a head
         self.left: int | None = 0
@@ -612,9 +613,13 @@ class Upstream(asyncio.Protocol):
                 )
 
     def release(self, unclean: bool) -> None:
-        """Makes the connection available to the next client, because all answers are complete."""
-        self.client = None
-        if unclean or self.ends or self.rest or self.is_slow or self.lost:
+        """Makes the connection available to the next client, because all answers are complete.
+
+        A connection with earlier certificates ends, and so does one to a cluster that is not used any more.
+        """
+        self.client, pool = None, self.node.pool
+        is_old = pool.closed or self.tls is not pool.tls
+        if unclean or self.ends or self.rest or self.is_slow or self.lost or is_old:
             self.abort()
             return
         self.transport.resume_reading()  # the client that got the last answer may have been slow
@@ -636,9 +641,9 @@ def from_idle(node: Node) -> Upstream | None:
 
 async def connected(node: Node) -> Upstream:
     """Opens a connection to a node. Raises OSError."""
-    pool = node.pool
+    pool, tls = node.pool, node.pool.tls
     async with asyncio.timeout(pool.waits.connect):
         _, upstream = await asyncio.get_running_loop().create_connection(
-            lambda: Upstream(node), node.host, node.port, ssl=pool.tls, server_hostname=node.host if pool.tls else None
+            lambda: Upstream(node, tls), node.host, node.port, ssl=tls, server_hostname=node.host if tls else None
         )
     return upstream

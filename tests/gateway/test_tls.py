@@ -1,9 +1,11 @@
 """TLS to one server and none to the other; TLS from clients."""
 
+import asyncio
 import http.client
 import signal
 import socket
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -123,13 +125,23 @@ def test_the_gateways_certificate_is_replaced_while_it_runs(authority, configura
         running.kill()
 
 
-def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(authority, gateways, tmp_path: Path) -> None:
-    """The server gives each client the serial number of its certificate."""
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(
+    authority, gateways, tmp_path: Path, is_busy: bool
+) -> None:
+    """The server gives each client the serial number of its certificate. A busy connection has a request during the change."""
+    may_answer = threading.Event()
+
+    async def answer(request: Request) -> Response:
+        while request.target.endswith(b"/slow") and not may_answer.is_set():
+            await asyncio.sleep(0.01)
+        return Response(200, [], str(request.state["certificate"]["serialNumber"]).encode())
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
-    secured = Served(lambda request: Response(200, [], str(request.state["certificate"]["serialNumber"]).encode()))
+    secured = Served(answer)
     port = secured.listen(tls=context)
     tls = {"ca": str(tmp_path / "ca.pem"), "certificate": str(tmp_path / "own.pem"), "key": str(tmp_path / "own.pem")}
     configuration = {
@@ -137,10 +149,18 @@ def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(authority, ga
         "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"cluster": "one"}}],
     }
     try:
-        client = gateways(configuration).client()
+        running = gateways(configuration)
+        client = running.client()
         first = client.get("/v0/topics/x").body
         assert client.get("/v0/topics/x").body == first
+        slow = threading.Thread(target=lambda: client.get("/v0/topics/slow"))
+        if is_busy:
+            slow.start()
         authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+        if is_busy:
+            until(lambda: "again" in running.output, "the file to be read")
+            may_answer.set()
+            slow.join()
         until(lambda: client.get("/v0/topics/x").body != first, "the new certificate")
     finally:
         secured.stop()

@@ -37,7 +37,7 @@ class Size:
         return replace(self, **{each.name: max(2, int(getattr(self, each.name) * share)) for each in fields(self)})
 
 
-SMALL = Size(records=200_000, topics=5_000, jobs=20_000)
+SMALL = Size(records=1_000_000, topics=5_000, jobs=20_000)
 NOTHING = Size(0, 0, 0, 0, 0, 0, 0, 0)
 NEW = """
 WITH made AS (

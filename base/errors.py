@@ -28,9 +28,8 @@ class TopicsError(Exception):
 
     def __init_subclass__(cls) -> None:
         if "text" in cls.__dict__:
-            cls.plain = frozenset(field for _, field, _, _ in Formatter().parse(cls.text) if field).difference(
-                cls.names
-            )
+            fields = {field for _, field, _, _ in Formatter().parse(cls.text) if field}
+            cls.plain = frozenset(fields.difference(cls.names))
             RENDERED.append(cls)
 
     def __init__(self, message: str, **detail: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import typing
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -77,9 +76,11 @@ DEFAULTS: dict[str, Any] = {field.name: field.default for field in msgspec.struc
 def derived(*, optional: bool) -> Any:
     """Returns a struct with the fields of StoredConfig. Each field is optional, or each is required."""
     fields: list[Any] = []
-    for name, type in typing.get_type_hints(StoredConfig, include_extras=True).items():
-        said = Meta(extra_json_schema={"x-stored": f"`{json.dumps(DEFAULTS[name])}` for a new topic."})
-        fields.append((name, Annotated[type | UnsetType, said], UNSET) if optional else (name, type))
+    for each in msgspec.structs.fields(StoredConfig):
+        said = Meta(extra_json_schema={"x-stored": f"`{json.dumps(each.default)}` for a new topic."})
+        fields.append(
+            (each.name, Annotated[each.type | UnsetType, said], UNSET) if optional else (each.name, each.type)
+        )
     return msgspec.defstruct("Derived", fields, module=__name__, namespace={"SENTENCES": StoredConfig})
 
 

@@ -226,9 +226,7 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
 
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
     """Returns the cache entry of a topic with these columns, created at `now`."""
-    return CachedTopic(
-        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(DEFAULTS | fields)
-    )
+    return CachedTopic(id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **fields)
 
 
 def foreign_field(type: str, fields: dict[str, Any]) -> str | None:
@@ -281,7 +279,7 @@ def check_dead_letters(name: str, fields: dict[str, Any]) -> Script[None]:
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
     """Returns the config of a new topic with these columns."""
-    return whole({column: fields.get(column, DEFAULTS[column]) for column in COLUMNS})
+    return whole(DEFAULTS | fields)
 
 
 # Not FOR UPDATE: making a cursor, which refers to this row, does not have to wait.

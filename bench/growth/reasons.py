@@ -41,7 +41,7 @@ REASONS = {
         "bytes of all queues",
         "autodrop: the subscriber with the oldest event",
     ),
-    "the operations before it made what it reads": (
+    "it reads rows that earlier operations made": (
         "background: push.tidy",
         "GET webhooks",
         "bus: bus_topics",

@@ -13,7 +13,7 @@ from tests.api.clients import ApiClient, HttpClient
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from topics import limits
-from topics.config import LOCK_DEAD_LETTERS, Config, defaults
+from topics.config import LOCK_DEAD_LETTERS, Config, WholeConfig, defaults
 from topics.models import Topic
 
 DEFAULTS = {
@@ -207,6 +207,8 @@ def test_a_longer_ttl_brings_nothing_back(api: ApiClient, name: str) -> None:
 def test_each_field_is_a_column_with_the_same_default() -> None:
     assert defaults(Topic) == config.DEFAULTS
     assert DEFAULTS == {**config.DEFAULTS, "durable": False}
+    assert set(WholeConfig.__struct_fields__) == set(Config.__struct_fields__) == set(DEFAULTS)
+    assert msgspec.convert(DEFAULTS, WholeConfig)
 
 
 @pytest.mark.parametrize("name", ["type", "discard", "durability", "numbers"])

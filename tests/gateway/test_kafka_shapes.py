@@ -11,8 +11,9 @@ from gateway.kafka import shapes, streams
 from gateway.kafka.shapes import INERT
 from topics.api.cursors import PutCursor
 from topics.append.records import Append, NewRecord
-from topics.config import Config
+from topics.config import Config, defaults
 from topics.delete.records import Delete
+from topics.models import Topic
 from topics.read.diff import Diff
 from watch.sessions import Start, Watch
 
@@ -41,5 +42,6 @@ def test_a_shape_has_the_fields_of_the_server(ours: type[msgspec.Struct], server
     assert fields(ours) == fields(servers)
 
 
-def test_a_topic_on_kafka_has_few_settings() -> None:
+def test_what_kafka_has_nothing_for_is_refused_unless_it_is_the_default_of_a_server() -> None:
+    assert {name: defaults(Topic)[name] for name in INERT} == INERT
     assert {*Config.__struct_fields__} - {*INERT} == {"ttl_ms", "cap_bytes", "durability", "durable"}

@@ -27,6 +27,7 @@ CONTRACT = (
     "tests/log/test_delete.py",
     "tests/log/test_restart.py",
     "tests/log/test_plans.py",
+    "tests/log/test_removal_plans.py",
     "tests/outbox",
     "tests/push/test_webhook_due.py",
     "tests/queues/test_plans.py",

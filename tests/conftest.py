@@ -76,6 +76,7 @@ DEEP = (
     "mirrors/test_mirror.py",
     "api/test_generated_clients.py",
     "log/test_plans.py",
+    "log/test_removal_plans.py",
     "console/test_heartbeat.py",
     "api/test_schema.py",
     "gateway/test_kills.py",

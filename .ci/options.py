@@ -21,7 +21,7 @@ from msgspec import inspect as kinds  # noqa: E402
 from tables import replaced  # noqa: E402
 
 from gateway import plugins  # noqa: E402
-from wire.sentences import sentences  # noqa: E402
+from wire.documents.sentences import sentences  # noqa: E402
 
 HEAD = "| key | values | default | meaning |"
 WORDS = {kinds.BoolType: "boolean", kinds.StrType: "string", kinds.ListType: "list", kinds.FloatType: "number"}

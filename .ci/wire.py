@@ -43,10 +43,10 @@ from topics.append.copies import Copy  # noqa: E402
 from topics.config import WholeConfig  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire.api import V0  # noqa: E402
+from wire.documents.sentences import sentences  # noqa: E402
 from wire.endpoint import Declaration  # noqa: E402
 from wire.paging import PageQuery  # noqa: E402
 from wire.schema import Shape  # noqa: E402
-from wire.sentences import sentences  # noqa: E402
 
 ANSWER, COPY = "| answer | meaning |", "| field of a copy | meaning |"
 EVERYWHERE = ("performance", "clamped", "next_cursor")  # described once, in "What holds everywhere" and "Pages"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from http1 import Answering, Handler, Request
 
 if TYPE_CHECKING:
-    from wire.traced import Traced
+    from wire.observers.traced import Traced
 
 TURN_SECONDS = 0.25
 LEAST_REQUESTS = 200  # of a turn under load

@@ -9,7 +9,7 @@ from console import jobs
 from console.health import heartbeat
 from console.health.heartbeat import STALE_MS
 from store.script import Script, Statement
-from wire.keys import Key
+from wire.access.keys import Key
 
 PROCESSES = f"""
 SELECT kind, count(*) FILTER (WHERE seen_ts > %(now)s::bigint - %(stale_ms)s), max(seen_ts) FROM {heartbeat.HEARTBEATS} heartbeat

@@ -11,7 +11,7 @@ from console.health.processes import living
 from console.history import samples
 from console.history.gone import GoneObjects
 from topics.upkeep.past import upkeep_ms
-from wire import keys
+from wire.access import keys
 
 gone = GoneObjects()  # as far as this process has looked
 

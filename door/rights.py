@@ -8,7 +8,7 @@ from django.db import ProgrammingError, connection, transaction
 from psycopg import errors, sql
 
 from base.errors import InvalidRequest, NotFound
-from wire.keys import PREFIX
+from wire.access.keys import PREFIX
 
 SCOPES = ("read", "write", "commit")
 # The role with the functions of a scope.

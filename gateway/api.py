@@ -75,7 +75,7 @@ from contract.operations import Operation, called
 from contract.paths import canonical
 from gateway.configuration.shapes import EVERYWHERE, Place
 from http1.messages import find
-from wire.inflate import gunzip, is_gzip
+from wire.request.inflate import gunzip, is_gzip
 
 __all__ = [
     "ANONYMOUS",

@@ -21,7 +21,7 @@ from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor, PageQuery
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped, Performance
 
 TAG = "groups"

@@ -11,7 +11,7 @@ from contract.reading import Seq
 from groups.groups import find
 from groups.joining import MOST_PARTITIONS
 from store.script import Script, Statement
-from wire.parse import Request
+from wire.request.parse import Request
 
 # One transaction. If it is sent twice, the second time finds the cursors where they are, or a share that has moved.
 COMMIT = """

@@ -1,4 +1,4 @@
-"""The shapes of the events that a member's stream sends, for the schema (wire/asyncapi.py)."""
+"""The shapes of the events that a member's stream sends, for the schema (wire/documents/asyncapi.py)."""
 
 from __future__ import annotations
 

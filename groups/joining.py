@@ -15,9 +15,9 @@ from groups.partition import partition_of
 from store.script import Script, Statement, atomically
 from topics.cache import absent
 from topics.heads import ENDS
-from wire.keys import Key
+from wire.access.keys import Key
 from wire.limits import LATER, check
-from wire.parse import Request
+from wire.request.parse import Request
 
 MOST_PARTITIONS = 1024
 PARTITION_BY, PARTITIONS = "tag", 64

@@ -25,7 +25,7 @@ from watch.hub import Hub
 from watch.position import RETRY_SECONDS
 from watch.reading import ReadView
 from watch.sessions import MAX_BATCH_BYTES
-from wire.keys import Key
+from wire.access.keys import Key
 
 LEAST, MOST = 256, 1000  # records of a read: `max_in_flight` within these limits
 

@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from base.clock import now_ms
 from store.script import Script, Statement
 from topics.read.unread import HEAD, StoredHead, first_unread, names_of
-from wire.keys import Key
+from wire.access.keys import Key
 
 MOST_SHARES = 1000  # the shares with the largest lags
 

@@ -12,7 +12,7 @@ from groups.stream import MemberStream
 from watch.outflow import Outflow
 from watch.registry import registry
 from watch.serve import serve
-from wire.keys import Key
+from wire.access.keys import Key
 from wire.streams import StreamCall, StreamEndpoint
 
 

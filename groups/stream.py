@@ -13,7 +13,7 @@ from watch.frames import event
 from watch.hub import Hub
 from watch.outflow import Outflow
 from watch.pump import Pump
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 class MemberStream(Membership, Pump):

@@ -35,8 +35,8 @@ from topics.config import Config, create_topic
 from topics.delete.records import expire_backlog
 from topics.heads import LOCK_CURRENT_HEAD
 from topics.models import Topic
-from wire.keys import Key
-from wire.parse import Request
+from wire.access.keys import Key
+from wire.request.parse import Request
 
 NO_RECORDS = Rows([], [], [], [], [], 0)
 LOSE = "SELECT router_lose(%s, %s, %s, %s)"

@@ -8,7 +8,7 @@ from base.clock import now_ms
 from outbox.captures import captured
 from outbox.waiting import oldest_ms, stopped
 from store.script import Script
-from wire.keys import Key
+from wire.access.keys import Key
 
 MOST_TOPICS = 1000  # the topics whose records have waited longest
 MOST_CAPTURES = 1000

@@ -15,7 +15,7 @@ class PushConfig(AppConfig):
     def ready(self) -> None:
         """Checks the settings, and starts to report faults."""
         from push.reports import exceptions, reporters
-        from wire.keys import LEAST_SECRET, SECRET
+        from wire.access.keys import LEAST_SECRET, SECRET
 
         root = settings.ROUTEMASTER_ROOT_KEY
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1

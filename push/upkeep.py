@@ -16,7 +16,7 @@ from store.codec import Arguments
 from store.script import Script, Statement, atomically, run
 from topics.delete.topic import delete_locked
 from topics.heads import LOCK_HEAD
-from wire.keys import DEAD_MS, OPEN
+from wire.access.keys import DEAD_MS, OPEN
 
 log = logging.getLogger(__name__)
 DAY_MS = 86_400_000

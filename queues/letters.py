@@ -18,7 +18,7 @@ from topics.append.statements import array
 from topics.cache import CachedTopic, as_known
 from topics.hooks import hooks
 from topics.read.diff import MAX_BYTES, Diff, read_window
-from wire.parse import Destruction
+from wire.request.parse import Destruction
 
 LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"
 MOST_LETTERS = 1_000  # of one call

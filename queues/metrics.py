@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from base.clock import now_ms
 from queues.figures import largest
 from store.script import Script
-from wire.keys import Key
+from wire.access.keys import Key
 
 MOST_QUEUES = 1000  # the queues with the most jobs
 

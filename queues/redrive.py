@@ -36,7 +36,7 @@ from topics.heads import LOCK_HEADS
 from topics.hooks import hooks
 from topics.models import Topic
 from topics.sealed import IS_CURRENT, check_seal
-from wire.keys import Key
+from wire.access.keys import Key
 
 LOCK_DELETES = "SELECT pg_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"  # as topic_delete_seqs
 ANY_SIZE = 2**62

@@ -18,7 +18,7 @@ from watch.events import EndEvent
 from watch.outflow import Outflow
 from watch.registry import registry
 from watch.serve import serve
-from wire.keys import Key
+from wire.access.keys import Key
 from wire.streams import StreamCall, StreamEndpoint
 
 

@@ -12,9 +12,9 @@ from queues.claim import Claimed, claim
 from store.script import Pause, Script
 from topics.cache import topic_called
 from watch.longpoll import Poll
-from wire import shutdown
-from wire.entrance import check_still
-from wire.keys import Key
+from wire.access.entrance import check_still
+from wire.access.keys import Key
+from wire.process import shutdown
 
 _polls: dict[str, set[JobPoll]] = {}  # of this process, by queue
 

@@ -24,7 +24,7 @@ from topics.read.stamps import seen
 from watch.api import StreamQuery
 from watch.hub import Hub
 from watch.pump import Pump, Send
-from wire.keys import Key
+from wire.access.keys import Key
 
 log = logging.getLogger(__name__)
 # How often a stream looks whether its jobs are done. It learns at once of an ack that its own process answers.

@@ -8,7 +8,7 @@ from base.clock import now_ms
 from routers.lag import lags_of_all
 from store.script import Script
 from topics.read.unread import names_of
-from wire.keys import Key
+from wire.access.keys import Key
 
 LABELS = ("router", "source", "dest")
 

@@ -32,8 +32,8 @@ from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTE
 from topics.hooks import hooks
 from topics.read.diff import check_match
 from wire import limits
-from wire.keys import OPEN, Key
-from wire.parse import Request
+from wire.access.keys import OPEN, Key
+from wire.request.parse import Request
 
 Guarantee = Annotated[Literal["at_least_once", "exactly_once"], Meta(title="Guarantee")]
 COUNT = "SELECT count(*) FROM routers_router"

@@ -8,7 +8,7 @@ from base.errors import Forbidden, RouterNotFound
 from base.names import begins, check_router_name
 from routers.models import Router
 from store.script import Script, Statement
-from wire.keys import Key
+from wire.access.keys import Key
 
 # A router with the names of its ends and its position. Uses the unique index on name. The lag comes from lag.py.
 COLUMNS = """

@@ -18,8 +18,8 @@ from shell.server import Query, shown
 from store.database import translating
 from store.script import run
 from topics.api.urls import endpoints as topics_endpoints
+from wire.access.keys import OPEN
 from wire.endpoint import Call
-from wire.keys import OPEN
 from wire.routes import Routes
 
 HEADERS = {b"content-type": b"application/json"}

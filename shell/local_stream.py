@@ -20,7 +20,7 @@ from topics.read.diff import check_match
 from watch.hub import hub
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 HEARTBEAT_MS = 60_000  # the maximum, because nothing here needs heartbeats
 

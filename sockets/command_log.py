@@ -1,4 +1,4 @@
-"""The lines of a socket's commands in the log of requests (wire/request_log.py)."""
+"""The lines of a socket's commands in the log of requests (wire/observers/request_log.py)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from http1 import Request
 from sockets.frames import RequestId
-from wire.keys import Key
-from wire.request_log import identity, ms_since, performance_in, write
+from wire.access.keys import Key
+from wire.observers.request_log import identity, ms_since, performance_in, write
 
 EVERY = settings.TOPICS_LOG != "off"
 SLOW_MS = settings.TOPICS_SLOW_MS

@@ -21,9 +21,9 @@ from topics.api.records import append_records
 from topics.append.records import Append
 from topics.cache import cached
 from watch.sessions import Selection, Start, Watch
+from wire.access.keys import Key
 from wire.endpoint import Endpoint
-from wire.keys import Key
-from wire.parse import Request, parse
+from wire.request.parse import Request, parse
 
 LONGEST_ID = 256  # bytes of a request_id
 

@@ -20,7 +20,7 @@ from groups.share import SessionShare
 from sockets.frames import RequestId, answer, event, shared_record
 from sockets.sender import Sender
 from watch.hub import Hub
-from wire.keys import Key
+from wire.access.keys import Key
 
 MOST_GROUPS = 256
 

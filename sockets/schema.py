@@ -1,4 +1,4 @@
-"""The commands and frames of a WebSocket, for the schema (wire/asyncapi.py)."""
+"""The commands and frames of a WebSocket, for the schema (wire/documents/asyncapi.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sockets.commands import CALLS, OTHERS
 from sockets.subscriptions import Subscribed
 from topics.api.shapes import TopicName
 from watch.events import OF_WATCH
-from wire.asyncapi import SocketCalls, SocketMessage
+from wire.documents.asyncapi import SocketCalls, SocketMessage
 from wire.schema import Shape
 
 

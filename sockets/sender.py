@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from watch.hub import Hub
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 class Sender(ABC):

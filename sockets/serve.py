@@ -23,9 +23,10 @@ from sockets.protocol import FrameProtocol
 from sockets.socket import LONGEST_MESSAGE, Socket
 from watch.api import StreamQuery
 from watch.registry import registry
-from wire import client, shutdown
-from wire.entrance import who_follows
-from wire.parse import parse_query
+from wire.access import client
+from wire.access.entrance import who_follows
+from wire.process import shutdown
+from wire.request.parse import parse_query
 from wire.streams import Opening, StreamCall
 
 PATH = "/v0/ws"

@@ -33,11 +33,12 @@ from sockets.subscriptions import Subscriptions
 from sockets.texts import whole_texts
 from watch.outflow import UNSENT_BYTES, outflows
 from watch.registry import Registry
-from wire import limits, metrics, shutdown
-from wire.actor import act_for
+from wire import limits, metrics
+from wire.access.actor import act_for
+from wire.access.keys import Key
 from wire.answer import told_error
 from wire.endpoint import Call
-from wire.keys import Key
+from wire.process import shutdown
 
 PING_SECONDS = settings.TOPICS_WS_PING_MS / 1000
 LONGEST_MESSAGE = settings.TOPICS_MAX_BODY_BYTES  # bytes

@@ -21,7 +21,7 @@ from watch.position import GONE, LIVE, Position
 from watch.reads import TopicReads
 from watch.resume import FoundTopic, resume
 from watch.sessions import MOST_TOPICS, Watch, clamped_by, look_up
-from wire.keys import Key
+from wire.access.keys import Key
 from wire.schema import Clamped
 
 

@@ -26,7 +26,7 @@ from topics.cache import CachedTopic
 from topics.config import Config
 from topics.models import Topic
 from topics.read.diff import Diff, Window
-from wire.keys import OPEN, Key
+from wire.access.keys import OPEN, Key
 
 P, T = ParamSpec("P"), TypeVar("T")
 

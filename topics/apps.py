@@ -12,7 +12,7 @@ class TopicsConfig(AppConfig):
 
     def ready(self) -> None:
         """Checks the settings."""
-        from wire.keys import LEAST_SECRET, MalformedKeys, parse_keys
+        from wire.access.keys import LEAST_SECRET, MalformedKeys, parse_keys
 
         # If clients from other hosts can reach the port, they can guess secrets as fast as the network allows. So a secret
         # must be long.

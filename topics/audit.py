@@ -17,7 +17,7 @@ from django.db import connection
 
 from base.clock import now_ms
 from store.script import Script, Statement
-from wire.actor import actor
+from wire.access.actor import actor
 
 DAY_MS = 86_400_000
 STEP = 5_000  # entries dropped in one statement

@@ -23,9 +23,9 @@ from topics.cache import COLUMNS, CachedTopic, absent, cached, forget_known, kee
 from topics.heads import BACKLOG, OUTDATE
 from topics.hooks import hooks
 from topics.models import Topic, TopicHead
+from wire.access.keys import Key
 from wire.answer import clamped
-from wire.keys import Key
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped
 
 MAX_PRIORITY = 1000

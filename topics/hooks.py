@@ -10,7 +10,7 @@ from msgspec import Raw
 from base.slot import Slot
 from store.script import Script
 from topics.cache import CachedTopic
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 class JobCounts(NamedTuple):

@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from store.script import Script, Statement
 from topics.read.totals import TOTALS
-from wire.keys import Key
+from wire.access.keys import Key
 
 MOST_CURSORS = 1000  # the cursors with the largest lags
 

@@ -12,7 +12,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Coalesce
 
-from wire.keys import NEVER
+from wire.access.keys import NEVER
 
 
 class Verbatim(models.Field):
@@ -399,7 +399,7 @@ class ApiKey(models.Model):
 
     class Meta:
         verbose_name = "API key"
-        # Finds the valid keys (wire/keys.py).
+        # Finds the valid keys (wire/access/keys.py).
         indexes = [
             models.Index(
                 Coalesce("expires_ts", NEVER), name="topics_apikey_valid", condition=models.Q(revoked_ts__isnull=True)

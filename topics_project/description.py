@@ -1,4 +1,4 @@
-"""Descriptions in the API schema of /v0 as a whole, and of the names in paths (wire/openapi.py builds the schema)."""
+"""Descriptions in the API schema of /v0 as a whole, and of the names in paths (wire/documents/openapi.py builds the schema)."""
 
 from __future__ import annotations
 

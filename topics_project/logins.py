@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from wire.client import told
+from wire.access.client import told
 
 log = logging.getLogger(__name__)
 

@@ -25,11 +25,12 @@ from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from watch.hub import hub  # noqa: E402
 from watch.outflow import UNSENT_BYTES  # noqa: E402
-from wire import metrics, pulse, shutdown, sockets  # noqa: E402
+from wire import metrics  # noqa: E402
+from wire.access.cors import Cors  # noqa: E402
 from wire.app import App, refused  # noqa: E402
-from wire.cors import Cors  # noqa: E402
-from wire.request_log import RequestLog  # noqa: E402
-from wire.traced import Traced  # noqa: E402
+from wire.observers.request_log import RequestLog  # noqa: E402
+from wire.observers.traced import Traced  # noqa: E402
+from wire.process import pulse, shutdown, sockets  # noqa: E402
 
 FLUSH_SECONDS = 1.0  # for clients to take their last answers, at the end of the process
 LIMITS = Limits(

@@ -142,11 +142,11 @@ TOPICS_REDIS_PREFIX: str = (
 )
 if not re.fullmatch(r"[A-Za-z0-9._:-]{1,64}", TOPICS_REDIS_PREFIX):
     raise Refusal("Invalid TOPICS_REDIS_PREFIX: expected 1 to 64 letters, digits, dots, colons, dashes or underscores.")
-# Host names that the API and the admin accept. wire/hosts.py explains the attack that the check prevents.
+# Host names that the API and the admin accept. wire/access/hosts.py explains the attack that the check prevents.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
-# Pages of these origins can call /v0 from a browser (wire/cors.py). Each origin must be listed, because without keys a caller
-# may do everything.
+# Pages of these origins can call /v0 from a browser (wire/access/cors.py). Each origin must be listed, because without keys a
+# caller may do everything.
 CORS_ALLOWED_ORIGINS: list[str] = words("CORS_ALLOWED_ORIGINS")
 for _origin in CORS_ALLOWED_ORIGINS:
     if not is_origin(_origin):
@@ -156,9 +156,11 @@ for _origin in CORS_ALLOWED_ORIGINS:
 # One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For. All requests must come through the proxy.
 # Without a proxy, a client could set these headers to any value.
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
-TOPICS_API_KEYS: str = hidden("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, separated by commas (wire/keys.py)
+TOPICS_API_KEYS: str = hidden(
+    "TOPICS_API_KEYS"
+)  # secret:scopes:prefix|prefix, separated by commas (wire/access/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
-# Whether unknown fields of a body or query are refused (wire/parse.py). Deletes always refuse unknown fields.
+# Whether unknown fields of a body or query are refused (wire/request/parse.py). Deletes always refuse unknown fields.
 TOPICS_STRICT: bool = flag("TOPICS_STRICT", True)
 
 
@@ -228,7 +230,7 @@ TOPICS_MAX_SCHEDULES: int = number("TOPICS_MAX_SCHEDULES", 100_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 20_000)
 # Half of the total, so that one client that opens and forgets sessions cannot use up the total. A site has one key for all of its
 # pages. At 10,000 page loads a minute, a session without a stream is kept for 30 s beside the most streams. Without keys, an
-# address counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
+# address counts like a key, also in the caps of streams and of requests in flight (wire/access/client.py).
 TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 10_000)
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 5_000)
@@ -460,7 +462,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "wire.actor.middleware",
+    "wire.access.actor.middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",

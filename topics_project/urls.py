@@ -18,12 +18,12 @@ from topics.api.urls import endpoints as topics_endpoints
 from topics_project.description import ABOUT, ABOUT_STREAMS, NAMES, TAGS
 from watch.api import endpoints as watch_endpoints
 from watch.serve import streams as watch_streams
-from wire import docs
 from wire.api import V0
-from wire.asyncapi import Streams
-from wire.openapi import API
+from wire.browsable.view import view_of
+from wire.documents import docs
+from wire.documents.asyncapi import Streams
+from wire.documents.openapi import API
 from wire.routes import Routes
-from wire.view import view_of
 
 STREAMS = (*watch_streams, *groups_streams, *queues_streams)
 ROUTES = Routes(
@@ -58,5 +58,5 @@ urlpatterns = [
     path("v0/docs", docs.Docs.as_view()),
     re_path("^v0(/|$)", docs.Nothing.as_view(routes=ROUTES)),
 ]
-handler400 = "wire.docs.bad_request"
-handler500 = "wire.docs.failed"
+handler400 = "wire.documents.docs.bad_request"
+handler500 = "wire.documents.docs.failed"

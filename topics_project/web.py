@@ -20,9 +20,10 @@ from base.descriptors import raise_limit
 from base.neighbours import Neighbours
 from http1 import Shares
 from topics_project.counts_folder import counts_folder
-from wire import sockets
+from wire.process import sockets
 
-# Streams never end by themselves. A process that takes longer to end them is killed, after wire.shutdown.PATIENCE_SECONDS.
+# Streams never end by themselves. A process that takes longer to end them is killed, after PATIENCE_SECONDS of
+# wire/process/shutdown.py.
 PATIENCE_SECONDS = 5.0
 
 

@@ -43,9 +43,10 @@ from topics.hooks import Hooks, hooks
 from topics.read import recency
 from topics.upkeep import recovery
 from watch import longpoll, registry
-from wire import memory, metrics, pulse, shutdown
-from wire.keys import Key
-from wire.turns import turns
+from wire import metrics
+from wire.access.keys import Key
+from wire.process import memory, pulse, shutdown
+from wire.request.turns import turns
 
 
 def set_up(connection: Any, **_: Any) -> None:

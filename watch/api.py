@@ -16,7 +16,7 @@ from topics.api.shapes import EarliestSeq, HeadSeq
 from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped, Performance
 
 TAG = "watch"

@@ -1,4 +1,4 @@
-"""The shapes of the events that streams send, for the schema (wire/asyncapi.py). The streams write them as text."""
+"""The shapes of the events that streams send, for the schema (wire/documents/asyncapi.py). The streams write them as text."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from watch.hub import Hub
 from watch.pump import Pump, Send
 from watch.reading import Reading, ReadView
 from watch.resume import FoundTopic
-from wire.keys import Key, keyring
+from wire.access.keys import Key, keyring
 from wire.streams import StreamCall
 
 OF_A_PROXY = ("es-meta", "recover")  # with these parameters a proxy identifies itself to django-eventstream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http1.hang_up import has_hung_up, on_hang_up
 from watch.hub import hub
-from wire import shutdown
+from wire.process import shutdown
 
 _waiting: set[Poll] = set()
 

@@ -1,7 +1,8 @@
 """Bounds the bytes that wait for stream clients which do not read.
 
 A send returns as soon as the server's buffer has room (topics_project/serve.py), long before the client has the message. The
-buffer can exceed its limit by one piece. We hold a frame until its last piece is sent. wire/sockets.py bounds the kernel's part.
+buffer can exceed its limit by one piece. We hold a frame until its last piece is sent. wire/process/sockets.py bounds the
+kernel's part.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Protocol
 from django.conf import settings
 
 from http1 import Writer
-from wire import memory, metrics
-from wire.sockets import untaken_bytes
+from wire import metrics
+from wire.process import memory
+from wire.process.sockets import untaken_bytes
 
 PIECE_BYTES = 16 * 1024
 UNSENT_BYTES = 192 * 1024  # unsent bytes of a stream in the server. Above this, the stream waits.

@@ -23,8 +23,8 @@ from watch.hub import Hub, hub
 from watch.outflow import outflows
 from watch.sessions import REFRESH_MS, Saved, refresh, save
 from watch.stream import Stream
-from wire.entrance import fresh_keys
-from wire.keys import Key, keyring
+from wire.access.entrance import fresh_keys
+from wire.access.keys import Key, keyring
 from wire.limits import check
 
 MOST_SAVES = 500  # sessions per save

@@ -23,8 +23,8 @@ from watch.registry import Registry, registry
 from watch.resume import FoundTopic
 from watch.sessions import Session, take
 from watch.stream import Stream
-from wire import shutdown
-from wire.keys import Key
+from wire.access.keys import Key
+from wire.process import shutdown
 from wire.streams import StreamCall, StreamEndpoint
 
 log = logging.getLogger(__name__)

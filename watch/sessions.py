@@ -24,10 +24,10 @@ from contract.watching import SelectionFields, StartFields
 from store.script import Script, Statement
 from topics.read.diff import MAX_BYTES, MAX_LIMIT, check_match, check_nodes
 from watch.reading import ReadView
+from wire.access.keys import OPEN, Key
 from wire.answer import clamped
-from wire.keys import OPEN, Key
 from wire.limits import check
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped
 
 MOST_TOPICS = 256

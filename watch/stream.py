@@ -19,7 +19,7 @@ from watch.pump import Pump, Send
 from watch.reads import TopicReads
 from watch.resume import FoundTopic, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 class Stream(Pump):

@@ -13,7 +13,7 @@ from base import errors
 from base.errors import TopicsError
 from base.outage import Pace
 from store.database import translated
-from wire.keys import OPEN, Key
+from wire.access.keys import OPEN, Key
 
 log = logging.getLogger(__name__)
 

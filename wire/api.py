@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from wire.access.keys import OPEN, Key, keyring
 from wire.answer import Answer, refusal
-from wire.keys import OPEN, Key, keyring
 
 
 class Keys(Protocol):
-    """The clients that an API knows, at most a second old (entrance.py)."""
+    """The clients that an API knows, at most a second old (access/entrance.py)."""
 
     @property
     def stale(self) -> bool: ...

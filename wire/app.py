@@ -31,15 +31,18 @@ from store import script
 from store.database import mend
 from store.script import Script
 from store.threads import pages, quick
-from wire import accept, client, fast_path, hosts, limits, metrics, shutdown, upload, visitors
+from wire import fast_path, limits, metrics
+from wire.access import client, hosts, visitors
+from wire.access.entrance import who
+from wire.access.keys import FRESH_SECONDS, OPEN
 from wire.answer import Answer, refusal
 from wire.api import V0, Api
 from wire.bridge import Bridge, environ
-from wire.docs import Nothing
+from wire.documents.docs import Nothing
 from wire.endpoint import Call, Endpoint
-from wire.entrance import who
-from wire.keys import FRESH_SECONDS, OPEN
-from wire.request_log import Context, identify
+from wire.observers.request_log import Context, identify
+from wire.process import shutdown
+from wire.request import accept, upload
 from wire.routes import LONGEST_PATH, Matched, Routes, misspelt
 from wire.schema import JSON
 from wire.streams import Opening, StreamCall
@@ -219,7 +222,7 @@ class App:
             return answer
 
     async def browse(self, found: Matched | None, api: Api, request: Request, path: str, headers: Headers) -> Answer:
-        """Answers with a page of the browsable API (view.py). A stranger's body is not read, and the page says 401."""
+        """Answers with a page of the browsable API (browsable/view.py). A stranger's body is not read, and the page says 401."""
         api.check(request.target, headers)
         visitor = await self.visitor(api, request, headers)
         endpoint = None if found is None else found.endpoints.get(request.method)

@@ -1,7 +1,7 @@
 """An endpoint: a call (contract/operations.py) with its scope, shapes and script.
 
 One declaration makes the fast path (fast_path.py), which serves clients in the event loop, a view of Django REST framework
-(view.py), which serves people with a browser, and the schema. Both check, parse and answer here.
+(browsable/view.py), which serves people with a browser, and the schema. Both check, parse and answer here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from base.errors import InvalidRequest, TopicsError, UnsupportedMediaType
 from base.names import check_no_nul
 from contract.operations import MethodPath, Operation
 from store.script import Script
-from wire.actor import Actor
+from wire.access.actor import Actor
+from wire.access.keys import OPEN, Key
 from wire.answer import Answer, elapsed_ms
 from wire.api import V0, Api
-from wire.keys import OPEN, Key
-from wire.parse import STRICT, NoFields, is_json, parse, parse_query
+from wire.request.parse import STRICT, NoFields, is_json, parse, parse_query
 from wire.schema import JSON, Format, Performance, Shape
 
 Body = TypeVar("Body")

@@ -10,7 +10,7 @@ from base.errors import MethodNotAllowed, NotAcceptable
 from store.loop import here
 from store.script import Script
 from wire import metrics
-from wire.actor import act_for
+from wire.access.actor import act_for
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 

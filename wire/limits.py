@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 
 from base.errors import Throttled
-from wire import memory, metrics
+from wire import metrics
+from wire.process import memory
 
 MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # requests of a key in a process
 MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # bytes of the bodies of all requests in a process

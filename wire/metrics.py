@@ -22,7 +22,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from base.slot import Slot
 from store.script import Script
-from wire.keys import Key
+from wire.access.keys import Key
 
 COUNTED = (
     ("topics_appends_total", "Acknowledged appends", ()),

@@ -8,7 +8,7 @@ from msgspec import Meta, UnsetType
 
 from contract.listing import ListFields
 from wire.answer import clamped
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped
 
 NextCursor = Annotated[str | UnsetType, Meta(description="`cursor` of the next page. Absent in the last page.")]

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from base.errors import NotFound
 from contract.paths import Tree
-from wire.accept import HTML
 from wire.api import Api
 from wire.endpoint import Endpoint, pattern
-from wire.hints import NEAR, likeness
+from wire.request.accept import HTML
+from wire.request.hints import NEAR, likeness
 from wire.streams import Opening, StreamEndpoint
 
 LONGEST_PATH = 600  # characters. Longer paths get no suggestion, and their lookup is not cached.

@@ -1,4 +1,4 @@
-"""The shapes that all answers share. Requests and answers are structs, and the schema is made from these (openapi.py)."""
+"""The shapes that all answers share. Requests and answers are structs, and documents/openapi.py makes the schema from these."""
 
 from __future__ import annotations
 

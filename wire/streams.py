@@ -10,11 +10,12 @@ from typing import NamedTuple
 from base.errors import NotAcceptable
 from base.names import check_no_nul
 from http1 import Request, Writer
-from wire import shutdown, upload
+from wire.access.entrance import who_follows
 from wire.endpoint import Declaration
-from wire.entrance import who_follows
 from wire.limits import under_way
-from wire.parse import STRICT, NoFields, parse, parse_query
+from wire.process import shutdown
+from wire.request import upload
+from wire.request.parse import STRICT, NoFields, parse, parse_query
 from wire.schema import EVENT_STREAM, Format, Shape
 
 

@@ -30,7 +30,7 @@ def of_a_key() -> Iterator[Operation]:
     from routers.stored import named_by
     from topics import metrics
     from topics.cursors import named
-    from wire.keys import SCOPES, Key
+    from wire.access.keys import SCOPES, Key
 
     key, of_large = (Key("growth", frozenset(SCOPES), (prefix,)) for prefix in ("t777", "large"))
     page = named.After()

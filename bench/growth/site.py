@@ -74,7 +74,7 @@ class Site:
         from store import pool
         from topics_project import serve, wiring
         from watch.hub import hub
-        from wire import sockets
+        from wire.process import sockets
 
         wiring.wire_web()
         pool.ping = flush  # so a check of the connections has each of them report its counts

@@ -30,7 +30,7 @@ EXCEPTIONS = {
         topics_project.operations.uninstall door.rights role_made""",
     "reads a table of the site's own parts: processes, open problems, logins, or names of metrics": """
         console.health.heartbeat.ADD console.health.heartbeat.FORGET console.health.heartbeat.GOODBYE console.health.heartbeat.SAY
-        console.health.signals.EMIT console.health.signals.ONE console.health.signals.SILENCE wire.keys.NOTE_USE""",
+        console.health.signals.EMIT console.health.signals.ONE console.health.signals.SILENCE wire.access.keys.NOTE_USE""",
     "reads no table": "topics.config.LOCK_DEAD_LETTERS watch.feeds.FLUSHED",
     "is a part of a statement that a test of plans runs": """
         topics.append.statements.APPEND topics.read.ranges queue_drop queue_forget queue_letters queue_spent queues.counts.FORGET

@@ -17,7 +17,7 @@ from watch.outflow import Outflow
 from watch.registry import registry
 from watch.sessions import SavedPosition, Session, Start, Watch
 from watch.stream import Stream
-from wire.parse import query_pairs
+from wire.request.parse import query_pairs
 from wire.streams import StreamCall
 
 PATH = "/admin/tail/"

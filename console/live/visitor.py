@@ -6,10 +6,10 @@ from typing import Any
 
 from base.errors import Forbidden, Unauthorized
 from store.threads import pages
-from wire import shutdown
-from wire.keys import Key
+from wire.access.keys import Key
+from wire.access.visitors import staff
+from wire.process import shutdown
 from wire.streams import StreamCall
-from wire.visitors import staff
 
 
 def visitor(cookie: str, permission: str) -> Any:

@@ -21,7 +21,7 @@ from queues.redrive import redrive_chosen
 from store.script import run
 from topics import audit, wake
 from topics.delete.records import delete_seqs
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 MOST_SHOWN = 20
 PERMISSIONS = {"redrive": "console.append_record", "drop": "topics.delete_topic"}

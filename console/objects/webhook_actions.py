@@ -23,7 +23,7 @@ from push.webhooks.deliveries import MOST_REPLAYED, ReplayChoice
 from push.webhooks.signing import new_secret
 from push.webhooks.webhooks import Stored
 from store.script import run
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 CHANGE, DELETE = "push.change_webhook", "push.delete_webhook"  # permissions
 

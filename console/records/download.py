@@ -31,7 +31,7 @@ from store.threads import pages
 from topics.read.describe import Held, held
 from watch.outflow import Outflow, outflows
 from watch.registry import registry
-from wire.parse import query_pairs
+from wire.request.parse import query_pairs
 from wire.streams import StreamCall
 
 log = logging.getLogger(__name__)

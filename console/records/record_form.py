@@ -8,7 +8,7 @@ from django import forms
 from base.depth import too_deep
 from base.errors import InvalidRequest
 from topics.append.records import NewRecord
-from wire.parse import parse
+from wire.request.parse import parse
 
 JSON_FIELDS = ("data", "meta")
 

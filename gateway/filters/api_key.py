@@ -13,7 +13,7 @@ from gateway.api import (
     without,
 )
 from gateway.watched_file import WatchedFile, opened
-from wire.tokens import token_in
+from wire.access.tokens import token_in
 
 
 class ApiKeyConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

@@ -26,7 +26,7 @@ from gateway.api import (
     without,
 )
 from gateway.watched_file import WatchedFile, opened
-from wire.tokens import token_in
+from wire.access.tokens import token_in
 
 SHA256_HEX = 64
 LEEWAY_SECONDS = 10  # tolerance between the clocks of the gateway and of the token's issuer

@@ -6,7 +6,7 @@ import msgspec
 
 from contract import cloudevents
 from gateway.api import Operation, Request, Response, without
-from wire.accept import HTML, choose
+from wire.request.accept import HTML, choose
 
 MEDIA = {
     Operation.READ: (*cloudevents.OF_READS, HTML),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.api import Headers
-from wire import forwarded
+from wire.access import forwarded
 
 FOR, PROTO = b"x-forwarded-for", b"x-forwarded-proto"
 SCHEMES = (b"http", b"https")

@@ -7,9 +7,9 @@ from django.conf import settings
 from base.errors import Internal, TopicsError, Unauthorized
 from push.bus.clients import bus_clients
 from wire import answer
+from wire.access.keys import OPEN, Key
 from wire.answer import Answer
 from wire.api import Api
-from wire.keys import OPEN, Key
 
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 

@@ -14,9 +14,9 @@ from push.api.tokens import NOTHING
 from push.bus.clients import BusKey
 from push.bus.subscriptions import Wanted, list_subscriptions, subscribe, subscriber_named, unsubscribe
 from store.script import Script
+from wire.access.keys import Key
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.keys import Key
 
 
 class Events(msgspec.Struct):

@@ -15,7 +15,7 @@ from push.bus.topics import delete_topic, list_topics
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.parse import header_text
+from wire.request.parse import header_text
 
 
 class ListedTopic(msgspec.Struct):

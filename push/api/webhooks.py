@@ -23,7 +23,7 @@ from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor, PageQuery
-from wire.parse import Destruction, NoFields, Request
+from wire.request.parse import Destruction, NoFields, Request
 from wire.schema import Clamped, Performance
 
 TAG = "webhooks"

@@ -24,7 +24,7 @@ from push.bus.names import check_token
 from store.database import mend
 from store.script import Script, Statement, atomically, run
 from topics import audit
-from wire.keys import FRESH_SECONDS, Key
+from wire.access.keys import FRESH_SECONDS, Key
 
 # Other creations and deletes wait here, so that none of the statements below misses a token. Publishing and subscribing do not
 # wait: they refer to clients by foreign keys. There are few clients, so no statement needs an index.
@@ -87,7 +87,7 @@ class Client(NamedTuple):
 
 
 class Clients:
-    """The clients known to this process, read at most a second ago. Like wire.keys.Keyring, for Basic credentials."""
+    """The clients known to this process, read at most a second ago. Like wire.access.keys.Keyring, for Basic credentials."""
 
     def __init__(self) -> None:
         self.pepper = secrets.token_bytes(32)  # key of the hashes of tokens, for this process only

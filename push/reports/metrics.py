@@ -17,7 +17,7 @@ from push.bus.health import cpu_ms
 from push.bus.topics import list_topics
 from push.delivery.batches import due_within
 from store.script import Script, Statement
-from wire.keys import Key
+from wire.access.keys import Key
 
 # By subscriber, as on the page. The id follows the name, because several clients can have the same name.
 QUEUES = """

@@ -21,8 +21,8 @@ from push.bus.subscriptions import is_this_machine
 from push.webhooks.retry import Retry
 from push.webhooks.signing import key_of
 from topics.read.diff import check_match
-from wire.keys import Key
-from wire.parse import Request
+from wire.access.keys import Key
+from wire.request.parse import Request
 
 Format = Annotated[Literal["record", "batch", "cloudevents", "data"], Meta(title="WebhookFormat")]
 Order = Annotated[Literal["topic", "tag", "none"], Meta(title="WebhookOrder")]

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from push.webhooks.webhooks import FEW_WAITING
 from store.script import Script, Statement
-from wire.keys import Key
+from wire.access.keys import Key
 
 # A webhook is failing while its last calls failed. The rows of waiting records are counted up to a bound, by the index.
 WEBHOOKS = f"""

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wire.parse import Request
+from wire.request.parse import Request
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

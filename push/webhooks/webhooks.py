@@ -22,7 +22,7 @@ from push.webhooks.sources import topics_of
 from store.script import Pause, Script, Statement, atomically
 from topics import audit, wake
 from topics.cursors import owned as owned_cursors
-from wire.keys import Key
+from wire.access.keys import Key
 
 T = TypeVar("T")
 HALT_MS = 30_000  # a change that does not finish, because its process ended, holds the webhook for this long

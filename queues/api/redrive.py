@@ -18,9 +18,9 @@ from queues.redrive import Skipped, redrive
 from store.script import Script
 from topics.api.shapes import TopicName
 from topics.sealed import DESCRIBED
+from wire.access.keys import Key
 from wire.answer import Answer, clamped
 from wire.endpoint import Call, Endpoint
-from wire.keys import Key
 from wire.schema import Clamped, Performance
 
 

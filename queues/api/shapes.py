@@ -16,7 +16,7 @@ from queues.claim import MOST_JOBS
 from queues.leases import MOST_ERROR_BYTES
 from queues.settle import Holding, holding
 from topics.api.shapes import TopicName
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Clamped, Performance
 
 Ready = Annotated[int, Meta(description="Jobs that a claim can get now.")]

@@ -35,7 +35,7 @@ def viewer(db: None, django_user_model: type) -> Client:
 @pytest.fixture(autouse=True)
 def _keys_are_read_anew() -> Iterator[None]:
     """Keys made in a test end with it."""
-    from wire.keys import keyring
+    from wire.access.keys import keyring
 
     yield
     keyring.forget()

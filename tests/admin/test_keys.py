@@ -13,7 +13,7 @@ from base.clock import now_ms
 from base.errors import Forbidden, Unauthorized
 from tests.admin.pages import errors, rows, text
 from topics.models import ApiKey
-from wire.keys import Key, Keyring, sha256
+from wire.access.keys import Key, Keyring, sha256
 
 LIST = reverse("admin:topics_apikey_changelist")
 ADD = reverse("admin:topics_apikey_add")

@@ -42,7 +42,7 @@ class Reply:
 def check_declared(method: str, path: str, reply: Reply) -> None:
     """The schema names each refusal of a call by its code, as the call's declaration does."""
     from topics_project.urls import DESCRIBED  # this file is read before Django is set up
-    from wire.openapi import codes, refused_with
+    from wire.documents.openapi import codes, refused_with
 
     for each in DESCRIBED.operations:
         if each.method == method and re.fullmatch(re.sub(r"<str:\w+>", "[^/]+", f"/{each.path}"), path.split("?")[0]):

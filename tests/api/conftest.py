@@ -30,7 +30,7 @@ def name() -> str:
 @pytest.fixture
 def keys(settings):
     """`keys("secret:read+write:prefix")` are the keys of the views from here on."""
-    from wire.keys import keyring  # this file is read before Django is set up
+    from wire.access.keys import keyring  # this file is read before Django is set up
 
     def use(text: str) -> None:
         settings.TOPICS_API_KEYS = text

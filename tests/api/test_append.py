@@ -11,7 +11,7 @@ from base.surrogates import lone_surrogate
 from tests.api.clients import ApiClient
 from topics.append.records import Append, check_rows
 from topics.models import IdempotencyKey, Topic
-from wire.parse import parse
+from wire.request.parse import parse
 
 
 def test_it_works(live: ApiClient, name: str) -> None:

@@ -108,7 +108,7 @@ def test_it_says_who_and_from_where(views: ApiClient, name: str, keys: Any) -> N
 
 def test_a_key_of_the_admin_is_known_by_its_name(views: ApiClient, name: str) -> None:
     from topics.models import ApiKey
-    from wire.keys import keyring, sha256
+    from wire.access.keys import keyring, sha256
 
     made = ApiKey.objects.create(name="deploy", secret_sha256=sha256("tk_deploy"), admin=True, created_ts=0)
     keyring.forget()

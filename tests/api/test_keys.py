@@ -9,7 +9,7 @@ from tests.api import raw
 from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import PUBLIC
 from tests.instances import until
-from wire.keys import MalformedKeys, parse_keys
+from wire.access.keys import MalformedKeys, parse_keys
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
@@ -34,7 +34,7 @@ def test_the_scheme_is_spelled_as_one_likes(views: ApiClient, keys) -> None:
 
 def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, name: str, settings) -> None:
     from topics.models import ApiKey
-    from wire.keys import keyring, new_secret, sha256
+    from wire.access.keys import keyring, new_secret, sha256
 
     secret = new_secret()
     made = ApiKey.objects.create(
@@ -58,7 +58,7 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, na
 @pytest.mark.django_db
 def test_a_key_is_deleted_long_after_its_end_but_never_the_last() -> None:
     from topics.models import ApiKey
-    from wire.keys import DEAD_MS, drop_dead, sha256
+    from wire.access.keys import DEAD_MS, drop_dead, sha256
 
     now, ends = 10 * DEAD_MS, {"revoked": {"revoked_ts": 1}, "expired": {"expires_ts": 1}, "valid": {}}
     ends |= {"fresh": {"revoked_ts": 9 * DEAD_MS + 1, "expires_ts": 20 * DEAD_MS}, "last": {"revoked_ts": 1}}
@@ -72,7 +72,7 @@ def test_a_key_is_deleted_long_after_its_end_but_never_the_last() -> None:
 def test_keys_that_ended_are_not_read() -> None:
     from django.db import connection
 
-    from wire.keys import KEYS
+    from wire.access.keys import KEYS
 
     with connection.cursor() as cursor:
         cursor.execute(
@@ -99,7 +99,7 @@ ENDS = {"revoked": "revoked_ts = 1", "without its scopes": "read = false, write 
 @pytest.mark.parametrize("kind", SLOW)
 def test_a_key_that_changes_during_a_slow_request_counts_no_more(instances: Any, kind: str, end: str) -> None:
     """While the body arrives, or while the answer waits. The other key's appends end the wait."""
-    from wire.keys import new_secret, sha256
+    from wire.access.keys import new_secret, sha256
 
     server, secret = instances(TOPICS_API_KEYS="all:read+write+admin", WEB_WORKERS="1"), new_secret()
     live, other = HttpClient(server.port), {"authorization": "Bearer all"}

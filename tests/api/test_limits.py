@@ -12,7 +12,7 @@ from tests.instances import until
 from topics import limits as totals
 from topics.read.totals import BYTES
 from wire import limits
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 
 def test_too_many_requests_of_one_key_at_once(instances) -> None:

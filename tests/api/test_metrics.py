@@ -11,7 +11,7 @@ from store.script import Script
 from tests.api.clients import ApiClient, HttpClient
 from tests.instances import Instance, until
 from wire import metrics
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 def samples(live: ApiClient, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -20,7 +20,7 @@ from tests.api.clients import ApiClient, Reply
 from tests.api.endpoints import PUBLIC, STREAMS, TABLE, Endpoint, filled
 from topics.models import Topic
 from topics.read import stamps
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 
 class Probe(NamedTuple):

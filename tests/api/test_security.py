@@ -15,7 +15,7 @@ from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project import urls
 from topics_project.urls import DESCRIBED
-from wire.openapi import schema
+from wire.documents.openapi import schema
 
 ALL = "+".join(SCOPES)
 KEYS = ",".join(

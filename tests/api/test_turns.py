@@ -14,7 +14,7 @@ import pytest
 from base.errors import Throttled
 from tests.api import raw
 from tests.instances import Instance, start, until
-from wire.turns import Turns
+from wire.request.turns import Turns
 
 LARGE = gzip.compress(bytes(100_000))  # zipped zeros: a key without the scope does not learn that they are no JSON
 APPEND = gzip.compress(json.dumps({"records": [{"data": str(n)} for n in range(10_000)]}).encode())

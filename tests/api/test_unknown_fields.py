@@ -9,7 +9,7 @@ from tests.api.clients import ApiClient, HttpClient
 from topics_project.urls import ROUTES
 from wire.api import V0
 from wire.endpoint import Endpoint
-from wire.hints import nearest, unknown
+from wire.request.hints import nearest, unknown
 
 ENDPOINTS = [each for each in ROUTES.endpoints if each.api is V0]
 # As somebody meant something: the field that he wrote, and the one that there is.

@@ -31,7 +31,7 @@ from tests.scripts import create_session, move, put_router, put_topic
 from topics.config import Config
 from topics.models import Topic
 from watch.sessions import Start, Watch
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 GROUP = """
 WITH made AS (INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts)

@@ -16,7 +16,7 @@ from console.models import Count, Failure, Process, Task
 from push.models import BusClient, Subscriber
 from store.script import run
 from tests.instances import Instance, until
-from wire.keys import Key
+from wire.access.keys import Key
 
 
 @pytest.fixture

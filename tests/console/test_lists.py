@@ -24,7 +24,7 @@ from tests.scripts import append, put_router, put_topic
 from topics.append.records import Append, NewRecord, check_rows
 from topics.config import Config
 from topics.cursors.named import move
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 pytestmark = pytest.mark.django_db
 

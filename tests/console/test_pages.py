@@ -25,7 +25,7 @@ from tests.scripts import append, catch_up, delete_records, delete_router, move,
 from topics.admin.pages import DomainAdmin
 from topics.append.records import Append, NewRecord, check_rows
 from topics.models import AuditEntry, Cursor, Topic
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 EVIL = "<script>alert(1)</script>\"'&\u202e" + "x" * 100
 MOST_QUERIES = 12

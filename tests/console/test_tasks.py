@@ -21,7 +21,7 @@ from store.script import run
 from tests.admin.pages import put, text
 from tests.scripts import catch_up, move, put_router
 from topics.models import Cursor, Topic
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 HOUR_MS = 3_600_000
 LINK = re.compile(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)

@@ -22,7 +22,7 @@ from tests.scripts import append, put_topic
 from topics.append.records import Append, NewRecord, check_rows
 from topics.config import Config
 from topics.models import AuditEntry
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 EVIL = "<script>alert(1)</script>"
 LOG = """

@@ -26,7 +26,7 @@ from tests.api.raw import answer
 from tests.gateway.running import Client, cluster, route
 from tests.gateway.spellings import ENCODED, ENCODED_APPENDS, ENCODED_DELETES, WITH_SLASH
 from topics_project.urls import ROUTES, STREAMS
-from wire.parse import parse, parse_query
+from wire.request.parse import parse, parse_query
 
 SECRET = "secret"  # names that begin with this are denied
 OWN = "mine."  # the prefix of the client's names at the server

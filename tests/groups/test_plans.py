@@ -8,7 +8,7 @@ from django.db import connection
 from groups import figures, metrics
 from store.script import run
 from tests.plans import NOW, believing, check, rolled_back, topics
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 __all__ = ["rolled_back", "topics"]
 pytestmark = pytest.mark.usefixtures("rolled_back")

@@ -18,8 +18,8 @@ from topics.append.records import Append, check_rows
 from topics.config import Config
 from topics.delete.records import delete_records
 from topics.models import AuditEntry
-from wire.keys import OPEN, open_to
-from wire.parse import parse
+from wire.access.keys import OPEN, open_to
+from wire.request.parse import parse
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000

@@ -26,7 +26,7 @@ from topics.append.statements import Appended
 from topics.cache import cached, forget_all
 from topics.config import Config, Creation, as_dict, configured, creating
 from topics.models import AuditEntry, Topic, TopicHead
-from wire.actor import Actor, acting
+from wire.access.actor import Actor, acting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Outcome = int | Appended | BaseException | None

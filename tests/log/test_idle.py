@@ -27,7 +27,7 @@ from topics.append.statements import MOVES
 from topics.config import Config
 from topics.tasks import expire, reclaim_rows
 from topics.upkeep import reclaim, retention, totals
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 MORE = 6_000  # topics beside the 3,000 of believed()
 # Without the index of unsettled heads: until a VACUUM, it has 16 to 25 pages with dead entries of the heads that settled, and a

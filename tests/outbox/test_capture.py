@@ -23,7 +23,7 @@ from tests.outbox.captures import followed, held, told
 from tests.outbox.clients import Client, Clients, connecting, finish
 from tests.scripts import diff
 from topics.read.diff import Diff
-from wire.keys import Key
+from wire.access.keys import Key
 
 TABLE = "CREATE TABLE shop.orders (id int PRIMARY KEY, state text, total numeric, note jsonb)"
 

@@ -15,7 +15,7 @@ from embedded.postgres import wal_limits
 from store.database import prepared, translated
 from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
-from wire.docs import failed
+from wire.documents.docs import failed
 
 MEGABYTE = 2**20
 RECORDS = json.dumps({"records": [{"data": "x" * 1000} for _ in range(2000)]})

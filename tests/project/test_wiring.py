@@ -17,7 +17,7 @@ from django.conf import settings
 from base.slot import Slot
 from tests.deadlines import DEADLINE
 from topics_project import wiring
-from wire import shutdown
+from wire.process import shutdown
 
 ROOT = Path(settings.BASE_DIR)
 
@@ -52,13 +52,13 @@ def test_a_second_value_is_refused() -> None:
 def test_django_fills_every_slot() -> None:
     empty = {name for name, slot in slots().items() if not hasattr(slot, "value")}
     # The slot of the shutdown has a value only in a web process.
-    assert empty <= {"wire.shutdown.holders"}
+    assert empty <= {"wire.process.shutdown.holders"}
     assert len(slots()) >= 8
 
 
 def test_a_web_process_fills_the_rest() -> None:
     program = (
-        "from topics_project import serve; from wire import shutdown; from store import serving; serve.wiring.wire_web();"
+        "from topics_project import serve; from wire.process import shutdown; from store import serving; serve.wiring.wire_web();"
         "print(len(shutdown.holders.value), serving.process.holds)"
     )
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_a_second_wiring_is_refused() -> None:
     [
         ("from topics import hooks\nhooks.before_read = print\n", "hooks.before_read belongs to topics.hooks"),
         ("from wire.metrics import collectors\ncollectors.append(print)\n", "collectors belongs to wire.metrics"),
-        ("from wire import pulse\npulse.steps += [print]\n", "pulse.steps belongs to wire.pulse"),
+        ("from wire.process import pulse\npulse.steps += [print]\n", "pulse.steps belongs to wire.process.pulse"),
         ("import console.metrics\n", "watch is below console"),
         ("from watch import other\n", "watch, watch.other: these modules import each other in a circle"),
     ],

@@ -15,7 +15,7 @@ from routers.advance import advance
 from store.script import run
 from tests.push.bus import new_topic, url
 from topics.models import Topic
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 HOUR_MS = 3_600_000
 pytestmark = pytest.mark.django_db(transaction=True)

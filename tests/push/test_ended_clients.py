@@ -18,7 +18,7 @@ from routers.advance import advance
 from store.script import run
 from topics.models import Topic
 from topics.tasks import reclaim_rows
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 NOW = 1_764_000_000_000
 LATE = NOW + 200 * DAY_MS

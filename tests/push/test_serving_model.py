@@ -30,7 +30,7 @@ from tests.examples import examples
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
 from topics.read.diff import Diff, read_window
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ATTEMPTS = 3

@@ -10,7 +10,7 @@ from push.webhooks import webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.sources import DUE
 from store.script import run
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 WAIT = """
 INSERT INTO push_webhookwaiting (webhook_id, topic_id, seq, topic, attempts, first_ts, next_ts)

@@ -28,7 +28,7 @@ from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
 from topics.config import Config
 from topics.read.diff import Diff
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 NOW = 1_748_470_000_000
 NODES = st.sampled_from(["a", "b"])

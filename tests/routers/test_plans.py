@@ -30,7 +30,7 @@ from tests.plans import (
     topics,
 )
 from tests.scripts import record
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 __all__ = ["rolled_back", "topics"]
 pytestmark = pytest.mark.usefixtures("rolled_back")

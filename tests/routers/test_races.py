@@ -15,9 +15,9 @@ from routers.routers import RouterConfig
 from store.script import Script, Statement, perform
 from tests.api.clients import ApiClient
 from tests.scripts import delete_router, put_router
+from wire.access.keys import OPEN
 from wire.answer import Answer
 from wire.endpoint import Call
-from wire.keys import OPEN
 
 ROUNDS = 25
 

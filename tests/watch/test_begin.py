@@ -7,7 +7,7 @@ import msgspec
 from watch.hub import Hub
 from watch.sessions import Options, Saved, SavedPosition, Session
 from watch.stream import Stream
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 POSITIONS = {"topic": SavedPosition(4711, 10, arrived_seq=5), "gone": SavedPosition(4712, 3, gone=True)}
 

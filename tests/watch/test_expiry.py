@@ -14,7 +14,7 @@ from topics.models import WatchSession
 from watch import sessions
 from watch.sessions import FIRST_TTL_MS, REFRESH_MS, Start, Watch
 from watch.tasks import sweep_watch_sessions
-from wire.keys import OPEN, open_to
+from wire.access.keys import OPEN, open_to
 
 TTL_MS = 300_000
 

@@ -27,7 +27,7 @@ from watch.feeds import Feeds
 from watch.nearby import Heads, packed, unpacked
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 STEPS = 150
 TAGS, NODES = ("x", "y"), (None, "a", "b")

@@ -9,7 +9,7 @@ from base.clock import now_ms
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, Stream, new_name
-from wire import client
+from wire.access import client
 
 KEYS = "alpha:read+write+admin,beta:read:b-,gamma:write,delta:read+write+admin"
 

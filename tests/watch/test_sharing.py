@@ -27,7 +27,7 @@ from watch import feeds
 from watch import hub as hub_module
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 STREAMS, APPENDS = 50, 20
 ONCE = dict.fromkeys(range(APPENDS), 1)  # each seq that was read from; an append may hand its records over instead

@@ -16,7 +16,7 @@ from tests.api import raw
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, start, until
 from tests.watch.wire import Api, Event, Refused, Stream, names, new_name, seqs
-from wire.shutdown import PATIENCE_SECONDS
+from wire.process.shutdown import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")

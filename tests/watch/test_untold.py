@@ -19,7 +19,7 @@ from watch import hub as hub_module
 from watch.hub import Hub
 from watch.sessions import Options, SavedPosition, SavedPositions, Session
 from watch.stream import Stream
-from wire.keys import OPEN
+from wire.access.keys import OPEN
 
 OPTIONS = Options(limit=256, max_bytes=262_144, heartbeat_ms=60_000)
 

@@ -29,7 +29,7 @@ from topics.admin import lockout, rotate
 from topics.admin.pages import DomainAdmin
 from topics.admin.secret import show_secret
 from topics.models import ApiKey
-from wire.keys import SCOPES, keyring, new_secret, sha256
+from wire.access.keys import SCOPES, keyring, new_secret, sha256
 
 COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCOPES}
 

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from base.clock import now_ms
 from topics.models import ApiKey
-from wire.keys import parse_keys
+from wire.access.keys import parse_keys
 
 NEEDED = {"write": "append", "admin": "create or configure topics, cursors and routers"}
 

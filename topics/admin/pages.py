@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.text import capfirst
 
 from base.errors import InvalidRequest, TopicsError
-from wire import hints
+from wire.request import hints
 
 PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # the place of msgspec's error
 MOST_PAGES = 10**12  # limits the page of an address: PostgreSQL counts rows up to 2**63

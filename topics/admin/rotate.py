@@ -15,7 +15,7 @@ from topics import audit
 from topics.admin.pages import DomainAdmin
 from topics.admin.secret import show_secret
 from topics.models import ApiKey
-from wire.keys import keyring, new_secret, sha256
+from wire.access.keys import keyring, new_secret, sha256
 
 HOUR_MS = 3_600_000
 OVERLAPS = [  # how long both secrets are valid

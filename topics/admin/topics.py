@@ -26,7 +26,7 @@ from topics.config import MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
 from topics.delete.topic import delete_topic
 from topics.hooks import hooks
 from topics.models import Cursor, Topic
-from wire.sentences import sentences
+from wire.documents.sentences import sentences
 
 MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
 ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # the API makes queues

@@ -14,7 +14,7 @@ from topics.append.appending import last_keyed
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Performance
 
 # A client must not find the keys of others letter by letter. A client with 16 characters of a key already knows the key.

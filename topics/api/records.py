@@ -43,7 +43,7 @@ from topics.sealed import DESCRIBED, told
 from wire import metrics
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint, Variant
-from wire.parse import Request, header_text
+from wire.request.parse import Request, header_text
 from wire.schema import Clamped
 
 TAG = "records"

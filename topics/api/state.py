@@ -17,7 +17,7 @@ from topics.state import kind_of, page_of_state, parse_rows, write_state
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor
-from wire.parse import Request
+from wire.request.parse import Request
 from wire.schema import Performance
 
 TAG = "topics"

@@ -28,7 +28,7 @@ from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery
-from wire.parse import Destruction, Request
+from wire.request.parse import Destruction, Request
 
 
 class PutTopicQuery(PutTopicFields, Request):

@@ -18,8 +18,8 @@ from contract.appending import NO_META, AppendFields, NewRecordFields
 from store import disk
 from topics.append.keys import check_keys
 from topics.config import Config
-from wire.keys import Key
-from wire.parse import Request
+from wire.access.keys import Key
+from wire.request.parse import Request
 
 # Read once: looking up a setting takes longer than checking a record by it.
 MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES

@@ -16,7 +16,7 @@ from topics.cache import absent
 from topics.cursors.updates import CursorUpdate
 from topics.read.diff import seq_before
 from topics.sealed import marked
-from wire.keys import OPEN, Key
+from wire.access.keys import OPEN, Key
 
 # The unique index (topic_id, name, kind) serves these reads, and has their order. The search for the oldest unread record
 # starts at the cursor, the floor or the expiry time, whichever is last. LIMIT 1 makes the planner look up one topic and one head.

@@ -34,7 +34,7 @@ from topics.heads import BACKLOG, LOCK_HEADS
 from topics.hooks import hooks
 from topics.models import Topic
 from topics.read.diff import check_match
-from wire.parse import Destruction
+from wire.request.parse import Destruction
 
 # LOCK_HEADS runs before this statement. A plain topic has only live records of its own above its floor. So the difference of two
 # running totals gives the bytes to delete, and the statement handles all plain topics of the batch at once. This costs a tenth of

@@ -14,7 +14,7 @@ from topics.cache import forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.delete.records import EXTENT
 from topics.hooks import hooks
-from wire.keys import OPEN, Key
+from wire.access.keys import OPEN, Key
 
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"

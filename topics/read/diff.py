@@ -19,9 +19,9 @@ from topics.cache import CachedTopic, as_known
 from topics.hooks import hooks
 from topics.read import recency
 from topics.read.stamps import seen
+from wire.access.keys import Key
 from wire.answer import clamped
-from wire.keys import Key
-from wire.parse import Request, parse
+from wire.request.parse import Request, parse
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to, lost_from

@@ -4,6 +4,6 @@
 CREATE TABLE door_right (
     login  text   NOT NULL COLLATE "C",
     prefix text   NOT NULL COLLATE "C",  -- '': every topic
-    scopes text[] NOT NULL,              -- read, write, commit (wire/keys.py)
+    scopes text[] NOT NULL,              -- read, write, commit (wire/access/keys.py)
     PRIMARY KEY (login, prefix)
 );

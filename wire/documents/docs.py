@@ -17,13 +17,14 @@ from rest_framework.response import Response
 
 from base.errors import Internal, InvalidRequest, TopicsError
 from store.database import translated
-from wire import asyncapi, parse
 from wire.answer import error_answer
-from wire.openapi import API, schema
-from wire.parse import STRICT, NoFields, parse_query
+from wire.browsable.view import JSONRenderer, View
+from wire.documents import asyncapi
+from wire.documents.openapi import API, schema
+from wire.request import parse
+from wire.request.parse import STRICT, NoFields, parse_query
 from wire.routes import Routes
 from wire.schema import JSON
-from wire.view import JSONRenderer, View
 
 log = logging.getLogger(__name__)
 

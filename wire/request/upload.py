@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from base.errors import InvalidRequest, PayloadTooLarge
 from http1 import Refused, Request
-from wire.inflate import FREE_BYTES, gunzip, is_gzip, too_large
 from wire.limits import under_way
-from wire.turns import turns
+from wire.request.inflate import FREE_BYTES, gunzip, is_gzip, too_large
+from wire.request.turns import turns
 
 # zlib lets the event loop run meanwhile, and one thread leaves the event loop the other core.
 unzipping = ThreadPoolExecutor(1, "unzip")

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from rest_framework import serializers
 
+from wire.documents.openapi import REFERENCE, describe, without_null
 from wire.endpoint import Endpoint
-from wire.openapi import REFERENCE, describe, without_null
 
 
 class JSONText(serializers.CharField):

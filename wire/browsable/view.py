@@ -1,6 +1,7 @@
 """Views of Django REST framework, made from the declarations of endpoints: the browsable API (docs/wire.md).
 
-The app sends a request here if it comes from a browser (accept.py). The fast path (fast_path.py) serves all other clients.
+The app sends a request here if it comes from a browser (wire/request/accept.py). The fast path (wire/fast_path.py) serves
+all other clients.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from rest_framework.views import APIView
 from base import errors
 from contract.cloudevents import EVENT, EVENTS
 from store.script import run
-from wire import client, fast_path, metrics
-from wire.actor import acting, origin
+from wire import fast_path, metrics
+from wire.access import client
+from wire.access.actor import acting, origin
+from wire.access.keys import OPEN, Key, open_to
+from wire.access.visitors import is_operator, key_of
 from wire.answer import Answer
 from wire.api import V0, Api
+from wire.browsable.forms import body_of, example_of, form_of
 from wire.endpoint import Call, Endpoint
-from wire.forms import body_of, example_of, form_of
-from wire.keys import OPEN, Key, open_to
 from wire.schema import JSON
-from wire.visitors import is_operator, key_of
 
 
 class RefusedInView(exceptions.APIException):
@@ -127,7 +129,7 @@ class Page(renderers.BrowsableAPIRenderer):
     """The page of an endpoint: its answer, and forms for the calls that the visitor may make."""
 
     def get_context(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        # The policy (bridge.py) allows no style inside a page. An answer to OPTIONS has nothing to show.
+        # The policy (wire/bridge.py) allows no style inside a page. An answer to OPTIONS has nothing to show.
         return super().get_context(*args, **kwargs) | {"code_style": "", "options_form": None}
 
     def get_name(self, view: View) -> str:

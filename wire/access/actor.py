@@ -11,7 +11,7 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 
-from wire import client
+from wire.access import client
 
 
 class Actor(NamedTuple):

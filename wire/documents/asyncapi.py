@@ -14,8 +14,8 @@ import msgspec
 from django.conf import settings
 
 from contract.operations import Operation
+from wire.documents.openapi import KEY, Part, Shapes, named, path_of, reference, without_null
 from wire.endpoint import Declaration
-from wire.openapi import KEY, Part, Shapes, named, path_of, reference, without_null
 from wire.schema import JSON, Shape
 
 VERSION = "3.0.0"

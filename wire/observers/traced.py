@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 
 from base.tracing import tracing
 from http1 import Answering, Request, Response
-from wire.hosts import PROBES
-from wire.observer import Observer
-from wire.request_log import context_of
+from wire.access.hosts import PROBES
+from wire.observers.observer import Observer
+from wire.observers.request_log import context_of
 
 
 class Traced(Observer[None]):

@@ -20,9 +20,9 @@ from django.conf import settings
 from msgspec import inspect as kinds
 
 from base import errors
+from wire.documents.sentences import sentences
 from wire.endpoint import Declaration
 from wire.schema import JSON, Error, Format, Shape
-from wire.sentences import sentences
 
 Part = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"

@@ -15,7 +15,7 @@ from django.conf import settings
 from base.depth import too_deep
 from base.errors import InvalidRequest
 from base.surrogates import lone_surrogate
-from wire import hints
+from wire.request import hints
 
 T = TypeVar("T")
 MOST_FIELDS = 1000  # fields of a query

@@ -8,10 +8,10 @@ import time
 from base.errors import Unauthorized
 from store.database import translating
 from store.threads import quick
+from wire.access.client import address
+from wire.access.keys import OPEN, Key, keyring, open_to
+from wire.access.tokens import token_in
 from wire.api import Api, Keys
-from wire.client import address
-from wire.keys import OPEN, Key, keyring, open_to
-from wire.tokens import token_in
 
 _asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
 # Requests with unknown keys share one reading of the keys in this time, because a client may guess keys at any rate.

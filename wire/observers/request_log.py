@@ -18,9 +18,9 @@ import msgspec
 
 from base.tracing import TRACEPARENT
 from http1 import Handler, Request, Response
+from wire.access.keys import Key
 from wire.endpoint import Call
-from wire.keys import Key
-from wire.observer import Observer
+from wire.observers.observer import Observer
 
 log = logging.getLogger("topics.requests")
 CHOSEN = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
@@ -29,8 +29,8 @@ Headers = dict[bytes, bytes]
 
 
 class Context:
-    """The app's knowledge of a request: the route, the holder (limits.py) after its key is checked, and its call after the body
-    has arrived, at the time `called`."""
+    """The app's knowledge of a request: the route, the holder (wire/limits.py) after its key is checked, and its call after the
+    body has arrived, at the time `called`."""
 
     __slots__ = ("call", "called", "holder", "route")
 

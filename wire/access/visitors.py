@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
 from store.database import mend
-from wire.keys import Key
+from wire.access.keys import Key
 
 # The scopes of operators in the browsable API: the permissions that the console asks for, all of them.
 PERMISSIONS = {

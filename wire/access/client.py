@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from wire.forwarded import client
+from wire.access.forwarded import client
 
 BEHIND_PROXY: bool = settings.TOPICS_TLS_PROXY
 MOST_KNOWN = 4096  # addresses in the cache

@@ -1,0 +1,1 @@
+"""A web process: its periodic work, memory, sockets and end."""

@@ -109,8 +109,8 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def reads(spark: SparkSession, connection: psycopg.Connection[Any]) -> Iterator[Row]:
+    from pipeline.archive.segments import measured
     from pipeline.reader import read_topic
-    from pipeline.segments import measured
 
     for name in ("short", "long"):
         instances.until(lambda name=name: count(connection, f"{name}-copy") == RECORDS, "the dest", 300)  # type: ignore[misc]
@@ -213,7 +213,7 @@ def psql() -> Path:
 
 
 def archives(instance: instances.Instance, connection: psycopg.Connection[Any], folder: Path) -> Iterator[Row]:
-    from pipeline.running import perform
+    from pipeline.runs.running import perform
 
     Client(instance.port).call("PUT", "topics/big", {})
     filled(connection, "big", ARCHIVE)

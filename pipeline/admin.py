@@ -18,7 +18,7 @@ from base.errors import InvalidRequest
 from base.units import amount, duration, moment, size
 from pipeline.delays import delay_ms
 from pipeline.models import Delay, Rollup, Run, Schedule, as_dict
-from pipeline.running import check
+from pipeline.runs.running import check
 from topics.admin.pages import DomainAdmin, DomainForm, choice_column
 from topics.models import Topic
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from base.errors import InvalidRequest
-from pipeline.classic import parallelism
 from pipeline.database import Database, database
-from pipeline.extent import Extent, Part, divide, extent, seq_at
+from pipeline.read.extent import Extent, Part, divide, extent, seq_at
+from pipeline.spark.classic import parallelism
 from topics.read.ranges import OWN_RECORDS, WHOLE_RECORDS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from base.refusal import Refusal
-from pipeline.java import java_home, launchers, use_this_machine
+from pipeline.spark.java import java_home, launchers, use_this_machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ def defaults(setup: Setup) -> dict[str, str]:
         found["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     if found.get("spark.master", "local").startswith("local") and not submitted:
         # A cluster gets the code of this module with its first task, which is too late for its daemons.
-        found["spark.python.daemon.module"] = "pipeline.daemon"
+        found["spark.python.daemon.module"] = "pipeline.spark.daemon"
     return found | driver(setup.driver)
 
 

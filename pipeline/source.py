@@ -17,8 +17,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from base.errors import InvalidRequest
-from pipeline.columns import SCHEMA, chosen_columns
-from pipeline.java import use_this_machine
+from pipeline.read.columns import SCHEMA, chosen_columns
+from pipeline.spark.java import use_this_machine
 
 use_this_machine()
 
@@ -42,24 +42,24 @@ class Topics(DataSource):
     # longer than a small query, so only the processes that read or write have them.
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pipeline.batch import batch_reader
+        from pipeline.read.batch import batch_reader
 
         return batch_reader(self.options, chosen_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from pipeline.stream import stream_reader
+        from pipeline.read.stream import stream_reader
 
         return stream_reader(self.options, chosen_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from pipeline.sink import batch_writer
+        from pipeline.write.sink import batch_writer
 
         if overwrite:
             raise InvalidRequest("a topic is appended to: use mode('append')")
         return batch_writer(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from pipeline.sink import stream_writer
+        from pipeline.write.sink import stream_writer
 
         if overwrite:
             raise InvalidRequest("a topic is appended to: use outputMode('append')")

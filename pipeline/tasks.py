@@ -15,8 +15,8 @@ from celery import shared_task
 from base.clock import now_ms
 from base.processes import die_with_parent
 from pipeline.models import Written
-from pipeline.running import check
-from pipeline.schedules import due
+from pipeline.runs.running import check
+from pipeline.runs.schedules import due
 from topics.upkeep.past import upkeep_ms
 
 DAY_MS = 86_400_000

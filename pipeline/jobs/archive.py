@@ -2,7 +2,7 @@
 
 The job can be killed at any time. A step has at most `step` seqs. The database stores the plan of the step. Then the job writes
 the files to a staging folder, and moves the files to names that contain the range. A file with the list of the files ends the
-step (pipeline/segments.py). Only then the cursor advances.
+step (pipeline/archive/segments.py). Only then the cursor advances.
 
 If a run finds an unfinished step with a list, the run uses the list. Otherwise the run deletes the step's files and repeats the
 step.
@@ -27,12 +27,12 @@ from base.clock import now_ms
 from base.errors import NotReady
 from base.refusal import Refusal
 from base.units import amount, counted
-from pipeline import reading
-from pipeline.extent import Extent, divide
-from pipeline.files import Files, root_of
+from pipeline.archive.files import Files, root_of
+from pipeline.archive.segments import Segment, fingerprint, load, reads_back, segments, sums
+from pipeline.read.extent import Extent, divide
 from pipeline.reader import read_log
-from pipeline.segments import Segment, fingerprint, load, reads_back, segments, sums
-from pipeline.work import JobOutcome, Work
+from pipeline.runs import reading
+from pipeline.runs.work import JobOutcome, Work
 from store.script import run
 from topics.delete.records import delete_records
 from topics.models import Topic

@@ -15,9 +15,9 @@ from django.db.models import Max
 
 from base.errors import RouterNotFound
 from base.units import amount
-from pipeline.extent import Extent, Part, divide
+from pipeline.read.extent import Extent, Part, divide
 from pipeline.reader import read_parts
-from pipeline.work import JobOutcome, Work
+from pipeline.runs.work import JobOutcome, Work
 from routers.models import Router
 from topics.models import AuditEntry
 from topics.read.ranges import SPAN_RECORDS

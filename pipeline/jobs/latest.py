@@ -16,13 +16,13 @@ from base.errors import InvalidRequest
 from base.names import check_topic_name
 from base.refusal import Refusal
 from base.units import amount
-from pipeline import reading
-from pipeline.extent import Extent
-from pipeline.files import Files
+from pipeline.archive.files import Files
 from pipeline.models import Written
+from pipeline.read.extent import Extent
 from pipeline.reader import read_topic
-from pipeline.turns import Turn
-from pipeline.work import JobOutcome, Work
+from pipeline.runs import reading
+from pipeline.runs.turns import Turn
+from pipeline.runs.work import JobOutcome, Work
 from store.script import run
 from topics.models import Topic
 

@@ -23,10 +23,10 @@ from base.errors import NotFound
 from base.names import check_topic_name
 from base.refusal import Refusal
 from base.units import amount, counted
-from pipeline.files import Files
+from pipeline.archive.files import Files
+from pipeline.archive.segments import Segment, groups, segments
 from pipeline.models import Written
-from pipeline.segments import Segment, groups, segments
-from pipeline.work import JobOutcome, Work
+from pipeline.runs.work import JobOutcome, Work
 from store.script import run
 from topics.cache import topic_called
 from topics.config import Config, put_topic
@@ -108,9 +108,9 @@ def digest(root: str, source: str, options: Restore) -> str:
 def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str, left_out: list[int]) -> int:
     """Appends the group's selected records. Returns the number of new records, and adds the seqs of others to `left_out`."""
     # The server runs without Arrow.
-    from pipeline.archived import records
-    from pipeline.chunks import Bounds
-    from pipeline.written import LIMITS, Caps, Claim, append_in_order
+    from pipeline.archive.archived import records
+    from pipeline.write.chunks import Bounds
+    from pipeline.write.written import LIMITS, Caps, Claim, append_in_order
 
     def tell(seqs: tuple[int, ...]) -> None:
         work.progress.clear()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from base.units import amount
-from pipeline import reading
 from pipeline.delays import bucket_column
-from pipeline.extent import Extent, Part, divide
+from pipeline.read.extent import Extent, Part, divide
 from pipeline.reader import read_parts
-from pipeline.work import JobOutcome, Work
+from pipeline.runs import reading
+from pipeline.runs.work import JobOutcome, Work
 from store.script import Script, Statement, run
 from topics.read.ranges import SPAN_RECORDS
 

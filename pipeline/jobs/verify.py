@@ -15,12 +15,12 @@ import msgspec
 
 from base.errors import NotFound, NotReady
 from base.units import amount
-from pipeline.extent import Extent, divide
-from pipeline.files import Files
+from pipeline.archive.files import Files
+from pipeline.archive.segments import Segment, archived, fingerprint, groups, reads_back, segments, sums
+from pipeline.read.extent import Extent, divide
 from pipeline.reader import read_log
-from pipeline.segments import Segment, archived, fingerprint, groups, reads_back, segments, sums
-from pipeline.trouble import spark_trouble
-from pipeline.work import JobOutcome, Work
+from pipeline.runs.trouble import spark_trouble
+from pipeline.runs.work import JobOutcome, Work
 from topics.models import Topic
 
 if TYPE_CHECKING:

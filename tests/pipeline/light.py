@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.java import java_home, launchers, version_of
+from pipeline.spark.java import java_home, launchers, version_of
 
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -16,7 +16,7 @@ from tests.deadlines import DEADLINE
 if __name__ == "__main__":
     django.setup()  # the settings and the servers are in the environment
     from pipeline.jobs import latest
-    from pipeline.running import perform
+    from pipeline.runs.running import perform
     from pipeline.session import session
     from tests.instances import until
     from tests.pipeline.filling import FEW

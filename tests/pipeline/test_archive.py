@@ -16,12 +16,12 @@ from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
 from mirrors.handover import Handover, receive
-from pipeline import written
-from pipeline.files import LocalFiles
+from pipeline.archive.files import LocalFiles
 from pipeline.jobs.archive import TopicArchive
 from pipeline.models import Run
-from pipeline.running import perform
-from pipeline.work import Work
+from pipeline.runs.running import perform
+from pipeline.runs.work import Work
+from pipeline.write import written
 from store.script import run
 from tests import scripts
 from tests.log.test_reclaim import mirror
@@ -92,7 +92,7 @@ def test_a_step_that_was_killed_is_done_again(
         owner, name = {
             "publish": (TopicArchive, "publish"),
             "write_json": (LocalFiles, "write_json"),
-            "end": (__import__("pipeline.reading", fromlist=["reading"]), "end"),
+            "end": (__import__("pipeline.runs.reading", fromlist=["reading"]), "end"),
         }[killed_before]
         patch.setattr(owner, name, die)
         with pytest.raises(KeyboardInterrupt):
@@ -219,7 +219,7 @@ def test_restore_leaves_out_records_that_are_too_deep(
     caplog: pytest.LogCaptureFixture,
     chunk: int,
 ) -> None:
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", chunk)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", chunk)
     numbers("orders", 5)
     rows("UPDATE topics_record SET data = %s::json WHERE seq = 1 RETURNING seq", DEEP)
     rows("UPDATE topics_record SET meta = %s::json WHERE seq = 4 RETURNING seq", f'{{"a":{DEEP}}}')
@@ -264,7 +264,7 @@ def test_a_restore_continues_where_a_run_was_killed(
     scripts.delete_records("orders", 50, ["tag", "Eq", "odd"], now_ms())
     archive(tmp_path, step=90)
     options = {"archive": str(tmp_path), "source": "orders", "topic": "copy", "from_seq": 3, "to_seq": 190}
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", 10)
     appended: list[int] = []
 
     def killed(*arguments: Any) -> int | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from pipeline.java import java_home
 from pipeline.session import driver
+from pipeline.spark.java import java_home
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from tests.pipeline.cluster import spark_class

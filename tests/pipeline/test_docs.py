@@ -17,10 +17,10 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
 
-from pipeline import batch, stream
-from pipeline.java import java_home
-from pipeline.running import perform
+from pipeline.read import batch, stream
+from pipeline.runs.running import perform
 from pipeline.session import driver
+from pipeline.spark.java import java_home
 from tests.deadlines import DEADLINE
 from tests.docs.printed import commands, snippets, text_of
 from tests.instances import ROOT
@@ -73,7 +73,7 @@ NEXT = "-- next script --"
 OWN_SESSION = """
 import sys
 from pyspark.sql import SparkSession
-from pipeline.java import use_this_machine
+from pipeline.spark.java import use_this_machine
 use_this_machine()
 spark = SparkSession.builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
 from pipeline.source import Topics

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from base.refusal import Refusal
-from pipeline import java
 from pipeline.database import database
 from pipeline.session import Setup, defaults, driver
+from pipeline.spark import java
 
 
 def java_of(folder: Path, version: str) -> Path:

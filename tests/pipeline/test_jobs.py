@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from base.clock import now_ms
 from base.errors import InvalidRequest, RouterNotFound
 from base.refusal import Refusal
-from pipeline import reading, rollups
+from pipeline import rollups
+from pipeline.archive.files import LocalFiles
 from pipeline.delays import bucket, delay_ms, percentile
-from pipeline.files import LocalFiles
 from pipeline.jobs.rollup import MINUTE_MS
 from pipeline.models import Rollup
-from pipeline.running import perform
+from pipeline.runs import reading
+from pipeline.runs.running import perform
 from tests import scripts
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror, reclaim_all
@@ -102,7 +103,7 @@ def forget_changes() -> None:
     rows("UPDATE topics_auditentry SET ts = 0 RETURNING 1")
 
 
-@pytest.mark.parametrize("killed_before", ["pipeline.jobs.rollup.forwarded", "pipeline.reading.end"])
+@pytest.mark.parametrize("killed_before", ["pipeline.jobs.rollup.forwarded", "pipeline.runs.reading.end"])
 def test_a_rollup_that_was_killed_counts_each_record_of_many_spans_once(
     spark: SparkSession, forwarded: None, monkeypatch: pytest.MonkeyPatch, killed_before: str
 ) -> None:
@@ -227,7 +228,7 @@ def test_a_latest_that_was_killed_writes_each_tag_once(
     into = {"topic": "orders", "into": "table"}
     numbers("orders", 6, tag=["a", "b"] * 3)
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.reading.end", die)
+        patch.setattr("pipeline.runs.reading.end", die)
         with pytest.raises(KeyboardInterrupt):
             perform("latest", into)
     numbers("orders", 1, tag=["c"])  # the killed step ends where it was planned to

@@ -20,7 +20,7 @@ import pytest
 from django.db import connection
 from pyspark.sql import SparkSession
 
-from pipeline.running import perform
+from pipeline.runs.running import perform
 from tests import scripts
 from tests.deadlines import DEADLINE
 from tests.instances import until

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from base.clock import now_ms
-from pipeline.scan import DataLoss, ScanShare
-from pipeline.stream import Offset, StreamReader, stream_reader
+from pipeline.read.scan import DataLoss, ScanShare
+from pipeline.read.stream import Offset, StreamReader, stream_reader
 from tests import scripts
 from tests.pipeline.filling import fill, numbers, rows, sessions
 from tests.pipeline.test_source import Query, read

@@ -14,9 +14,9 @@ from pyspark.sql import functions as f
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
-from pipeline.batch import batch_reader
 from pipeline.database import database
-from pipeline.extent import divide, extent
+from pipeline.read.batch import batch_reader
+from pipeline.read.extent import divide, extent
 from pipeline.reader import own_log, read_topic
 from tests import scripts
 from tests.log.test_reclaim import mirror

@@ -11,9 +11,10 @@ import pytest
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
-from pipeline import schedules, tasks
+from pipeline import tasks
 from pipeline.models import Run, Schedule
-from pipeline.work import database_of_django
+from pipeline.runs import schedules
+from pipeline.runs.work import database_of_django
 from store.database import prepared
 from tests.admin.conftest import browser
 from tests.admin.pages import errors, text

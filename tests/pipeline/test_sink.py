@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicSealed
-from pipeline import sink, written
-from pipeline.chunks import COLUMNS, Bounds, chunks
 from pipeline.database import database
 from pipeline.options import Options
-from pipeline.written import Caps, Claim
+from pipeline.write import sink, written
+from pipeline.write.chunks import COLUMNS, Bounds, chunks
+from pipeline.write.written import Caps, Claim
 from tests import scripts
 from tests.fuzz.values import DEEPER, KEPT
 from tests.instances import until
@@ -175,8 +175,8 @@ def test_a_row_that_is_no_record_is_refused(row: dict[str, str | None], refusal:
 
 def test_chunks_have_the_records_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the batches are: a chunk ends with the piece by which it has 10 records or 100 bytes."""
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
-    monkeypatch.setattr("pipeline.chunks.CHUNK_BYTES", 100)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_BYTES", 100)
     sent = [{"data": f' "{"é" * (n % 60)}"\n', "tag": f't{n}"' if n % 3 else None} for n in range(200)]
     sent += [{"data": "1", "meta": ' {"k" : 1.0} ', "node": "n"}, {"data": "[1, 2]", "meta": "null"}]
     split = [batch(*sent[start:end], columns=COLUMNS) for start, end in pairwise((0, 1, 1, 40, 150, 202))]
@@ -332,7 +332,7 @@ def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
 
 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", 10)
 
     def fails() -> Iterator[pa.RecordBatch]:
         yield from records(25)
@@ -345,7 +345,7 @@ def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: py
 
 
 def test_in_order_it_goes_on_where_a_try_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
     def dies() -> Iterator[pa.RecordBatch]:
@@ -360,7 +360,7 @@ def test_in_order_it_goes_on_where_a_try_ended(dsn: str, monkeypatch: pytest.Mon
 
 
 def test_in_order_a_late_double_writes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.write.chunks.CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
     def overtaken() -> Iterator[pa.RecordBatch]:

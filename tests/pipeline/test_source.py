@@ -30,15 +30,15 @@ from pyspark.sql.types import StructType
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
-from pipeline import batch
-from pipeline.batch import BatchReader, batch_reader
-from pipeline.columns import SCHEMA
 from pipeline.database import database
 from pipeline.options import Options
 from pipeline.progress import lag
-from pipeline.scan import Range, Scan, ScanShare
+from pipeline.read import batch
+from pipeline.read.batch import BatchReader, batch_reader
+from pipeline.read.columns import SCHEMA
+from pipeline.read.scan import Range, Scan, ScanShare
+from pipeline.read.stream import OPTIONS, share
 from pipeline.source import Topics
-from pipeline.stream import OPTIONS, share
 from tests import scripts
 from tests.crashes import take_back
 from tests.instances import until

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from base.errors import NotReady
 from base.refusal import Refusal
 from pipeline.models import Run
-from pipeline.running import perform
-from pipeline.work import Work
+from pipeline.runs.running import perform
+from pipeline.runs.work import Work
 from tests import scripts
 from tests.deadlines import DEADLINE
 from tests.instances import until

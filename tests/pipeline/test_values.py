@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.running import perform
+from pipeline.runs.running import perform
 from tests.fuzz.values import KEPT
 from tests.pipeline.filling import fill, rows
 

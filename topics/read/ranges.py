@@ -39,7 +39,7 @@ SELECT {{columns}} FROM topics_record record
                     WHERE kept.topic_id = {{id}} AND kept.seq = record.seq AND NOT kept.volatile AND NOT kept.deleted
                       AND kept.ts >= {OLDEST_TS}))
 """
-# A topic at one moment, with the columns of pipeline.extent.Extent.
+# A topic at one moment, with the columns of pipeline.read.extent.Extent.
 # `s.earliest_seq - 1` is the floor that readers see: expired records are below it.
 EXTENT = """
 SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.holes_seq, h.recreated_seq, t.ttl_ms > 0

@@ -15,10 +15,10 @@ from django.core.management.base import BaseCommand
 from base.errors import TopicsError
 from base.refusal import Refusal
 from pipeline.models import Job, Run
-from pipeline.running import perform
-from pipeline.schedules import run_due
+from pipeline.runs.running import perform
+from pipeline.runs.schedules import run_due
+from pipeline.runs.work import database_of_django
 from pipeline.session import require_pyspark
-from pipeline.work import database_of_django
 from store.database import translating
 
 WRONG = 2

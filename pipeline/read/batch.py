@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pipeline import stream
-from pipeline.conditions import MOST, Condition, condition
-from pipeline.extent import seq_at
 from pipeline.options import Options
-from pipeline.scan import SMALL, Range, Scan, ScanShare, ranges, shares
+from pipeline.read import stream
+from pipeline.read.conditions import MOST, Condition, condition
+from pipeline.read.extent import seq_at
+from pipeline.read.scan import SMALL, Range, Scan, ScanShare, ranges, shares
 
 STREAMS_ONLY = {"maxRecordsPerTrigger", "cursor"}
 OPTIONS = stream.OPTIONS - STREAMS_ONLY | {"endingSeq"}

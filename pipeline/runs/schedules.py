@@ -9,7 +9,7 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from pipeline.database import Database
 from pipeline.models import Schedule
-from pipeline.running import perform
+from pipeline.runs.running import perform
 from store.database import prepared
 
 log = logging.getLogger(__name__)

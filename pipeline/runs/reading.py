@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from base.clock import now_ms
 from base.errors import NotReady
-from pipeline.extent import Extent
+from pipeline.read.extent import Extent
 from store.script import Script, Statement, atomically
 from topics.cursors import owned as owned_cursors
 from topics.heads import KEEP_TOPIC
@@ -99,7 +99,7 @@ def end_once(place: Place, also: Script[Any] | None) -> Script[Place]:
     assert place.upto is not None
     ended = yield Statement(END, (place.id, place.upto))
     moved = ended and (
-        # The turn (pipeline/turns.py) already excludes other runs. The comparison of the seq is a second check.
+        # The turn (pipeline/runs/turns.py) already excludes other runs. The comparison of the seq is a second check.
         yield Statement(
             owned_cursors.COMMIT,
             {

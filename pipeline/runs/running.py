@@ -20,9 +20,9 @@ from pipeline.jobs.restore import Restore, restore
 from pipeline.jobs.rollup import Rollup, rollup
 from pipeline.jobs.verify import Verify, verify
 from pipeline.models import Job, Run, Schedule
+from pipeline.runs.trouble import spark_trouble
+from pipeline.runs.work import JobOutcome, Work, database_of_django
 from pipeline.session import require_pyspark
-from pipeline.trouble import spark_trouble
-from pipeline.work import JobOutcome, Work, database_of_django
 from store.database import translating
 
 log = logging.getLogger(__name__)

@@ -17,14 +17,14 @@ from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
 from base.errors import NotReady
-from pipeline.columns import ARROW
-from pipeline.conditions import Condition
 from pipeline.database import Database
-from pipeline.extent import BY_NAMES, Extent, Part, divide
+from pipeline.read.columns import ARROW
+from pipeline.read.conditions import Condition
+from pipeline.read.extent import BY_NAMES, Extent, Part, divide
 from topics.read.ranges import OWN_RECORDS
 
 if TYPE_CHECKING:
-    from pipeline.snapshot import SnapshotSession
+    from pipeline.read.snapshot import SnapshotSession
 
 EXPRESSIONS = {"hops": "cardinality(path)"}
 # Columns that follow from the part and other columns, if all records of the part are the topic's own.
@@ -147,7 +147,7 @@ class Scan:
                 for batch in consecutive(part):
                     yield self.completed(batch, part)
             return
-        from pipeline.snapshot import snapshot  # a process that only plans reads does not load ADBC
+        from pipeline.read.snapshot import snapshot  # a process that only plans reads does not load ADBC
 
         with snapshot(self.database) as session:
             if self.fail_on_data_loss:

@@ -14,11 +14,11 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from base.clock import now_ms
+from pipeline.archive.files import Files, LocalFiles, is_local
 from pipeline.database import Database
-from pipeline.extent import Extent, derived, extent, extents
-from pipeline.files import Files, LocalFiles, is_local
 from pipeline.models import Run
-from pipeline.turns import Turn, turn
+from pipeline.read.extent import Extent, derived, extent, extents
+from pipeline.runs.turns import Turn, turn
 from shell.progress import Progress
 from store.script import run as run_script
 from topics.cache import topic_called
@@ -67,7 +67,7 @@ class Work:
     @property
     def parallelism(self) -> int:
         """The number of Spark tasks that run at once."""
-        from pipeline.classic import parallelism
+        from pipeline.spark.classic import parallelism
 
         return parallelism(self.spark)
 
@@ -75,7 +75,7 @@ class Work:
         """Returns the folder of a path or URL. Starts Spark only if the folder is not local. Raises Refusal."""
         if is_local(root):
             return LocalFiles(root)
-        from pipeline.classic import HadoopFiles
+        from pipeline.spark.classic import HadoopFiles
 
         return HadoopFiles(self.spark, root)
 

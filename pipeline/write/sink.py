@@ -1,6 +1,6 @@
 """The sink of the data source `topics`. A query appends each record once, even if Spark retries a task.
 
-The transaction of the append stores the writer, batch and partition (pipeline/written.py). Records of a partition keep their
+The transaction of the append stores the writer, batch and partition (written.py). Records of a partition keep their
 order. Partitions are appended in the order in which they finish. The code runs in Spark's Python workers, which need the login of
 a writer and nothing else of the site.
 """
@@ -21,11 +21,11 @@ from pyspark.sql.types import StringType, StructType
 
 from base.errors import InvalidRequest
 from base.names import check_topic_name
-from pipeline.chunks import COLUMNS, Bounds, chunks
 from pipeline.database import Database
 from pipeline.options import Options
-from pipeline.repeats import Repeat, look
-from pipeline.written import LIMITS, Caps, Claim, append_whole
+from pipeline.write.chunks import COLUMNS, Bounds, chunks
+from pipeline.write.repeats import Repeat, look
+from pipeline.write.written import LIMITS, Caps, Claim, append_whole
 
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch"}
@@ -157,7 +157,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 class BatchWriter(DataSourceArrowWriter):
     """Writer of a DataFrame.
 
-    With `writeId`, the batch is written only once in all calls (pipeline/repeats.py). Without `writeId`, each call writes once.
+    With `writeId`, the batch is written only once in all calls (repeats.py). Without `writeId`, each call writes once.
     """
 
     def __init__(self, given: Options, schema: StructType) -> None:

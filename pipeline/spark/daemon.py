@@ -12,7 +12,13 @@ import sys
 from pyspark import daemon
 
 MODULES = ("pyarrow", "pyarrow.compute", "pyspark.worker")
-OURS = ("pipeline.source", "pipeline.batch", "pipeline.stream", "pipeline.sink", "pipeline.snapshot")
+OURS = (
+    "pipeline.source",
+    "pipeline.read.batch",
+    "pipeline.read.stream",
+    "pipeline.write.sink",
+    "pipeline.read.snapshot",
+)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from base.refusal import Refusal
-from pipeline.files import Files
-from pipeline.segments import Segment
+from pipeline.archive.files import Files
+from pipeline.archive.segments import Segment
 
 COLUMNS = ["seq", "data", "tag", "node", "meta"]
 BATCH = 256  # records that are read at once. The largest records have 1 MiB each

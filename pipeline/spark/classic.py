@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from base.refusal import Refusal
-from pipeline.files import Files
+from pipeline.archive.files import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,7 @@ def use_this_machine() -> None:
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_PYTHON_RUNTIME"):
         return  # the Spark is elsewhere, or this process is one of its workers
     if not os.environ.get("PYSPARK_PYTHON"):
-        from pipeline.classic import use_this_python
+        from pipeline.spark.classic import use_this_python
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
         use_this_python()

@@ -1,8 +1,8 @@
 """A write with a `writeId` that is repeated, perhaps with other partitions.
 
-The topic knows which partitions of a batch it has (pipeline/written.py). Partitions of the same number in two runs have the same
-records only if Spark divides the data in the same way. So the end of a write is noted, and a repeat of a finished write writes
-nothing. A repeat of an unfinished one writes a new partition only after a known one has turned out to be the same.
+The topic knows which partitions of a batch it has (written.py). Partitions of the same number in two runs have the same records
+only if Spark divides the data in the same way. So the end of a write is noted, and a repeat of a finished write writes nothing. A
+repeat of an unfinished one writes a new partition only after a known one has turned out to be the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files below a folder: a local folder, or a folder of any other file system that Hadoop knows (pipeline/classic.py)."""
+"""Files below a folder: a local folder, or a folder of any other file system that Hadoop knows (pipeline/spark/classic.py)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base.refusal import Refusal
-from pipeline.files import Files
-from pipeline.trouble import spark_trouble
+from pipeline.archive.files import Files
+from pipeline.runs.trouble import spark_trouble
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from base.errors import InvalidRequest, TopicNotFound
-from pipeline.conditions import Condition, one_of
-from pipeline.extent import Extent, extent, extents, seq_at
 from pipeline.options import OF_DATABASE, Options
-from pipeline.scan import Range, Scan, ScanReader, ScanShare, check_loss, ranges, shares
-from pipeline.written import translated
+from pipeline.read.conditions import Condition, one_of
+from pipeline.read.extent import Extent, extent, extents, seq_at
+from pipeline.read.scan import Range, Scan, ScanReader, ScanShare, check_loss, ranges, shares
+from pipeline.write.written import translated
 
 OPTIONS = {
     *OF_DATABASE,

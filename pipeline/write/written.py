@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from base.doubles import beyond_double, overflow, overflows
 from base.errors import InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
-from pipeline.chunks import Bounds, Chunk, chunks
+from pipeline.write.chunks import Bounds, Chunk, chunks
 from topics.read.totals import BYTES, TOPICS
 
 APPEND = """

@@ -1,0 +1,1 @@
+"""The files of an archive, and the reads from them."""

@@ -1,0 +1,1 @@
+"""Reads topics into Spark: ranges of seqs that Python workers scan, in batches and in streams."""

@@ -1,0 +1,1 @@
+"""The processes of Spark: Python and Java for them, and what only classic Spark has."""

@@ -1,0 +1,1 @@
+"""Appends from Spark: each record once, even if Spark retries a task or a batch."""

@@ -17,13 +17,15 @@ SELECT id, topic_id, name FROM groups_group
     OR EXISTS (SELECT FROM topics_topic t WHERE t.id = topic_id AND t.name ^@ ANY (%(prefixes)s))
 """
 MEMBERS = "SELECT group_id, count(*) FROM groups_alive GROUP BY group_id"
-# Reads each table once, in the order of its index, so neighbours share a page.
+# Reads each table once, in the order of its index, so neighbours share a page. If the statistics are old, PostgreSQL may compare
+# each row of one list with each row of another. So a group has one row in `grouped`, and not one for each share.
 SHARES = f"""
 WITH shares AS MATERIALIZED (SELECT group_id, share, seq FROM groups_share),
+     grouped AS MATERIALIZED (SELECT group_id, array_agg(share) AS share, array_agg(seq) AS seq FROM shares GROUP BY group_id),
      heads AS MATERIALIZED (SELECT {HEAD} FROM topic_heads WHERE topic_id = ANY (%(topics)s::bigint[]))
 SELECT g.id, s.share, greatest(s.seq, h.floor_seq), h.*
   FROM unnest(%(ids)s::bigint[], %(topics)s::bigint[]) g (id, topic_id)
-  JOIN shares s ON s.group_id = g.id JOIN heads h USING (topic_id)
+  JOIN grouped a ON a.group_id = g.id JOIN heads h USING (topic_id) CROSS JOIN LATERAL unnest(a.share, a.seq) s (share, seq)
  ORDER BY greatest(h.head_seq - greatest(s.seq, h.floor_seq), 0) DESC, g.id, s.share LIMIT %(most)s
 """
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection
 
 from groups import figures, metrics
+from store.database import prepared
 from store.script import run
 from tests.plans import NOW, believing, check, rolled_back, topics
 from wire.access.keys import OPEN
@@ -51,3 +54,19 @@ def test_the_metrics_of_groups_look_up_each_topic_once(topics: dict[str, int]) -
     ) * GROUPS  # before 17, each key of a list is a look-up of its own
     for _ in range(7):
         check(GROUPS * (SHARES + 8), lambda: run(metrics.collect(OPEN)), pages=pages, whole=True)
+
+
+@believing("of nothing", "of one topic", "of emptied tables", "good")
+def test_the_metrics_of_groups_compare_groups_and_not_their_shares(topics: dict[str, int]) -> None:
+    ids, of = zip(*prepared("SELECT id, topic_id FROM groups_group", ()), strict=True)
+    wanted = {"ids": list(ids), "topics": list(of), "most": metrics.MOST_SHARES}
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {metrics.SHARES}", wanted)
+        [[[explained]]] = cursor.fetchall()
+    assert compared(explained["Plan"]) <= 2 * GROUPS * GROUPS, explained
+
+
+def compared(plan: dict[str, Any]) -> int:
+    """Returns the pairs of rows that joins compared without a match."""
+    below = sum(map(compared, plan.get("Plans", ())))
+    return below + plan.get("Rows Removed by Join Filter", 0) * plan["Actual Loops"]

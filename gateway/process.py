@@ -27,6 +27,7 @@ from gateway.rewrite.ids import Seal
 from gateway.server import Gateway, loaded
 from gateway.siblings import Siblings
 from gateway.watched_file import Stamp, WatchedFiles, stamp
+from http1.acceptor import TlsContexts
 from http1.server import bound
 
 log = logging.getLogger(__name__)
@@ -52,10 +53,12 @@ class Listen:
             why = error.strerror or error
             raise Refusal(f"cannot listen on {self.host}, port {self.port} ({why}): set HOST and PORT.") from error
 
-    def context(self) -> ssl.SSLContext | None:
-        """Returns the TLS context, or None without a certificate. Raises Refusal for unusable files.
+    def contexts(self) -> TlsContexts | None:
+        """Returns a function that returns the TLS context of a new connection, or None without a certificate. Raises Refusal for
+        unusable files.
 
-        A handshake after a change of the files uses the new ones.
+        After a change of the files the context is a new one, which knows no sessions. So nobody goes on with a session that a
+        removed authority of clients allowed.
         """
         if self.certificate is None:
             return None
@@ -64,13 +67,7 @@ class Listen:
             watched = WatchedFiles(files, self.read)
         except (OSError, ValueError) as error:
             raise Refusal(f"invalid certificate files: {error}") from error
-
-        def renew(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
-            connection.context = watched.value
-
-        context = self.read()
-        context.sni_callback = renew  # called for each handshake, also without a name
-        return context
+        return lambda: watched.value
 
     def read(self) -> ssl.SSLContext:
         assert self.certificate is not None
@@ -94,7 +91,7 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
     seal = keys.random_seal()
     if processes == 1:
         return uvloop.run(serve(file, listen, seal))
-    listen.context()
+    listen.contexts()
     asyncio.run(check(file))
     return supervise(file, listen, seal, processes)
 
@@ -107,12 +104,12 @@ async def check(file: Path) -> None:
 
 async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | None = None) -> int:
     """Runs one process. `seal` signs identifiers if no key is configured."""
-    tls = listen.context()
+    tls = listen.contexts()
     with loaded(file, keys.seal() or seal, siblings) as gateway:
         return await run(gateway, listen, tls)
 
 
-async def run(gateway: Gateway, listen: Listen, tls: ssl.SSLContext | None) -> int:
+async def run(gateway: Gateway, listen: Listen, tls: TlsContexts | None) -> int:
     """Serves until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

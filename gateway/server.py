@@ -49,6 +49,7 @@ from gateway.siblings import Siblings
 from http1 import Limits, Refused, Server
 from http1 import Request as Received
 from http1 import Response as Sent
+from http1.acceptor import TlsContexts
 from http1.connection import SPARE
 
 log = logging.getLogger(__name__)
@@ -190,7 +191,13 @@ class Gateway:
             background.start(site)
 
     async def listen(
-        self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None, *, behind_proxy: bool = False
+        self,
+        host: str,
+        port: int,
+        sock: socket.socket | None = None,
+        tls: TlsContexts | None = None,
+        *,
+        behind_proxy: bool = False,
     ) -> int:
         """Serves on an address, and returns the port. `behind_proxy`: the headers of a proxy have the client's address."""
         self.start()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from base.descriptors import is_full, reserve
 
 YIELD_SECONDS = 0.002  # for a process with fewer connections to accept first
+TlsContexts = Callable[[], ssl.SSLContext]
 FULL_SECONDS = 0.1  # after an accept that failed, for example because no file descriptor is free
 
 
@@ -35,6 +36,8 @@ class Shares:
 class Acceptor:
     """The accepting side of one process. `connected` returns the number of open connections of this process.
 
+    `tls` returns the TLS context of the next connection.
+
     If no file descriptor is free, the acceptor gives back one of its reserve, and accepts a connection of `spare`. So a probe of
     readiness gets its answer, and other clients get a refusal, in place of none.
     """
@@ -47,7 +50,7 @@ class Acceptor:
         connected: Callable[[], int],
         shares: Shares,
         slot: int,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContexts | None = None,
     ) -> None:
         self.listener, self.factory, self.spare, self.connected = listener, factory, spare, connected
         self.shares, self.slot, self.tls = shares, slot, tls
@@ -113,7 +116,7 @@ class Acceptor:
 
     async def join(self, accepted: socket.socket, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         with contextlib.suppress(OSError):  # the client has disconnected, or its handshake failed
-            await self.loop.connect_accepted_socket(factory, accepted, ssl=self.tls)
+            await self.loop.connect_accepted_socket(factory, accepted, ssl=self.tls() if self.tls is not None else None)
 
     def joined(self, task: asyncio.Task[object]) -> None:
         self.joining.discard(task)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from http1.acceptor import Acceptor, Shares
+from http1.acceptor import Acceptor, Shares, TlsContexts
 from http1.connection import SPARE, Connection, ServedConnection
 from http1.deadlines import Deadlines
 from http1.errors import Refused
@@ -79,13 +78,13 @@ class Server:
         port: int = 0,
         *,
         sock: socket.socket | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContexts | None = None,
         factory: Callable[[], asyncio.BaseProtocol] | None = None,
     ) -> int:
         """Listen on an address that several processes can share (SO_REUSEPORT), or on a bound socket. Returns the port. Raises
         OSError.
 
-        `factory` makes the protocol of a connection, instead of `protocol`.
+        `factory` makes the protocol of a connection, instead of `protocol`. `tls` returns the TLS context of a connection.
         """
         opened = [sock] if sock is not None else await bound(host, port)
         for each in opened:
@@ -101,7 +100,7 @@ class Server:
         factory: Callable[[], asyncio.BaseProtocol],
         shares: Shares,
         slot: int,
-        tls: ssl.SSLContext | None = None,
+        tls: TlsContexts | None = None,
     ) -> None:
         acceptor = Acceptor(listener, factory, self.spare, lambda: len(self.connections), shares, slot, tls)
         self.acceptors.append(acceptor)

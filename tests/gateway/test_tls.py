@@ -125,6 +125,65 @@ def test_the_gateways_certificate_is_replaced_while_it_runs(authority, configura
         running.kill()
 
 
+def asked(
+    port: int, context: ssl.SSLContext, before: ssl.SSLSession | None = None
+) -> tuple[int, ssl.SSLSession | None]:
+    """The status of an answer on a new connection, and the session for the next one. Raises OSError without an answer."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as plain,
+        context.wrap_socket(plain, server_hostname="localhost", session=before) as secured,
+    ):
+        secured.sendall(b"GET /v0/topics/x HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        head = secured.recv(4096)
+        if not head:
+            raise ConnectionResetError
+        return int(head[9:12]), secured.session
+
+
+def is_refused(port: int, context: ssl.SSLContext, before: ssl.SSLSession | None = None) -> bool:
+    try:
+        asked(port, context, before)
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_path: Path, version) -> None:
+    """Neither for a handshake nor for a connection that goes on with the session of an earlier one."""
+    clients, folder, own = trustme.CA(), tmp_path / "gateway", str(tmp_path / "own.pem")
+    folder.mkdir()
+    clients.cert_pem.write_to_path(tmp_path / "clients.pem")
+    server = Served(answer)
+    configuration = {
+        "clusterDefinitions": [cluster("one", server.port)],
+        "filterDefinitions": [{"name": "who", "type": "Authenticate", "config": {"clientCertificates": True}}],
+        "virtualClusters": [
+            {"name": "all", "gateways": [{"host": "localhost"}], "filters": ["who"], "target": {"cluster": "one"}}
+        ],
+    }
+    options = ("--tls-certificate", own, "--tls-key", own, "--tls-client-ca", str(tmp_path / "clients.pem"))
+    running = Running(folder, configuration, options=options).start(ready=False)
+    stranger, known = ssl.create_default_context(), ssl.create_default_context()
+    for context in (stranger, known):
+        authority.configure_trust(context)
+        context.minimum_version = context.maximum_version = version
+    clients.issue_cert("orders@example.org", common_name="orders").configure_cert(known)
+    try:
+        until(lambda: "Serving configuration" in running.output, "the gateway")
+        assert asked(running.port, stranger)[0] == 401
+        status, session = asked(running.port, known)
+        assert (status, asked(running.port, known, session)[0]) == (200, 200)
+        trustme.CA().cert_pem.write_to_path(tmp_path / "clients.pem")
+        running.signal(signal.SIGHUP)
+        until(lambda: is_refused(running.port, known), "the new authority")
+        assert is_refused(running.port, known, session)
+        assert asked(running.port, stranger)[0] == 401
+    finally:
+        running.kill()
+        server.stop()
+
+
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_clusters_certificate_is_replaced_while_the_gateway_runs(
     authority, gateways, tmp_path: Path, is_busy: bool

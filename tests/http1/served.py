@@ -31,7 +31,7 @@ class Served:
 
     def listen(self, tls: ssl.SSLContext | None = None) -> int:
         """Listen on one more port, and return it."""
-        self.ports.append(self.call(self.server.listen(tls=tls)))
+        self.ports.append(self.call(self.server.listen(tls=(lambda: tls) if tls is not None else None)))
         return self.ports[-1]
 
     def call(self, awaitable: Any, seconds: float = DEADLINE) -> Any:

@@ -384,7 +384,7 @@ def test_tls_with_an_authority_and_certificates_of_both_sides() -> None:
 
     async def main() -> None:
         server = Server(echo)
-        port = await server.listen(tls=server_side)
+        port = await server.listen(tls=lambda: server_side)
         pool = Pool("localhost", port, tls=client_side)
         answer = await pool.send(b"POST", b"/", (), b"x" * 500_000)
         assert len(await answer.body.read()) == 500_002

@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 
 NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
 DRAIN_SECONDS = 20.0
+SESSIONS = "sessions"  # in the state of a connection: its sessions by the name of the virtual cluster
 READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # the server must not compress these answers
 LIMITS = Limits(
     body_bytes=2**62,  # the servers limit bodies. The gateway passes bodies on as they arrive
@@ -339,13 +340,13 @@ class Gateway:
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:
         """Returns the session of this connection at this virtual cluster. After a reload the connection gets a new session."""
         state = received.state
-        session: Session | None = state.get(site.name)
+        sessions: dict[str, Session] = state.setdefault(SESSIONS, {})
+        session = sessions.get(site.name)
         if session is None or session.site is not site:
             if session is not None:
                 session.close()
-            if "id" not in state:
-                state["id"] = new_session_id()
-            session = state[site.name] = Session(site, self.seal, state["id"], state.get("certificate"))
+            id = next((each.id for each in sessions.values()), None) or new_session_id()
+            session = sessions[site.name] = Session(site, self.seal, id, state.get("certificate"))
         return session
 
     def addressed(self, site: VirtualClusterPlace, path: str) -> tuple[VirtualNode | None, int | None, str]:
@@ -378,9 +379,8 @@ class Gateway:
         return sent(refusal(error))
 
     def closed(self, state: dict[str, Any]) -> None:
-        for session in state.values():
-            if isinstance(session, Session):
-                session.close()
+        for session in state.get(SESSIONS, {}).values():
+            session.close()
 
     # -- The gateway's own pages ---------------------------------------------------------------------------------------
 

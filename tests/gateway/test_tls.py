@@ -159,7 +159,12 @@ def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_
         "clusterDefinitions": [cluster("one", server.port)],
         "filterDefinitions": [{"name": "who", "type": "Authenticate", "config": {"clientCertificates": True}}],
         "virtualClusters": [
-            {"name": "all", "gateways": [{"host": "localhost"}], "filters": ["who"], "target": {"cluster": "one"}}
+            {
+                "name": "certificate",
+                "gateways": [{"host": "localhost"}],
+                "filters": ["who"],
+                "target": {"cluster": "one"},
+            }
         ],
     }
     options = ("--tls-certificate", own, "--tls-key", own, "--tls-client-ca", str(tmp_path / "clients.pem"))

@@ -172,6 +172,14 @@ def test_members_and_workers_of_both_languages_share_while_some_are_killed(
     topics.close()
 
 
+def test_a_topic_without_a_start_begins_with_its_first_record(server: Instance) -> None:
+    """Also one with the name of a method of each object."""
+    Api(server.port).call("PUT", "/v0/topics/toString", {})
+    Api(server.port).append("toString", 1, 2)
+    assert part(server.url, "watchFrom", "toString", 2, "{}") == [1, 2]
+    assert part(server.url, "watchFrom", "toString", 1, '{"toString": 1}') == [2]
+
+
 def test_a_store_continues_with_its_subscribers(server: Instance, log: str) -> None:
     Api(server.port).append(log, 1, 2)
     assert part(server.url, "store", log, 0) == 7

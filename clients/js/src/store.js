@@ -1,7 +1,7 @@
 // The records of topics as a store that React's useSyncExternalStore reads, and any other user interface can.
 
 import { only } from "./records.js";
-import { steps } from "./watch.js";
+import { startOfEach, steps } from "./watch.js";
 
 // Keeps the last `keep` records, or what `reduce(state, record)` makes of them, beginning with `initial`. It watches while it has
 // subscribers, and continues after the last record that it saw. `onError`: gets what ends the watch, such as Refused.
@@ -10,7 +10,7 @@ export function createTopicStore(topics, names, { keep = 1000, reduce, initial, 
   const last = (state, record) => (state.length < keep ? [...state, record] : [...state.slice(1 - keep), record]);
   const step = reduce ?? last;
   const watched = [names].flat();
-  const starts = Object.fromEntries(watched.map((name) => [name, typeof start === "object" ? start[name] : start ?? "earliest"]));
+  const starts = startOfEach(watched, start);
   const listeners = new Set();
   let state = reduce ? initial : [];
   let running = null;

@@ -5,6 +5,12 @@ import { EventStream } from "./events.js";
 import { backoff, sleep } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
 
+// The start of each topic. `start`: one for all, or an object by topic. A topic can have the name of a method of each object.
+export function startOfEach(topics, start) {
+  const of = (topic) => (Object(start) !== start ? start : Object.hasOwn(start, topic) ? start[topic] : null);
+  return Object.fromEntries(topics.map((topic) => [topic, of(topic) ?? "earliest"]));
+}
+
 class Watching extends EventStream {
   #http;
   #url = null;
@@ -14,7 +20,7 @@ class Watching extends EventStream {
     super();
     if (!topics.length) throw new TypeError("no topics: expected the name of one at least");
     this.#http = http;
-    this.starts = Object.fromEntries(topics.map((topic) => [topic, typeof start === "object" ? start[topic] ?? "earliest" : start]));
+    this.starts = startOfEach(topics, start);
     this.options = { limit, include_tags: true, consistency };
     this.match = match;
   }

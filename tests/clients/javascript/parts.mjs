@@ -38,6 +38,7 @@ const parts = {
   },
   follow: () => seqs(topic.follow({ cursor: "js", commitMs: 0 })),
   watch: () => seqs(topics.watch([name], { limit: FEW })),
+  watchFrom: () => seqs(topics.watch([name], { start: JSON.parse(more) })),
   async subscribe() {
     const socket = topics.socket();
     const seen = await seqs(socket.subscribe(name, { limit: FEW }));

@@ -131,7 +131,12 @@ class Pool:
                 while self.open >= self.most:
                     free = asyncio.get_running_loop().create_future()
                     self.waiting.append(free)
-                    await free
+                    try:
+                        await free
+                    except asyncio.CancelledError:
+                        if not free.cancelled():  # it was this request's turn, and it is the next one's now
+                            self.freed(closed=False)
+                        raise
                     if (connection := self._idle_one()) is not None:
                         return connection
                 return await self._connect()

@@ -311,6 +311,29 @@ def test_a_pool_whose_connections_are_all_in_use_says_so() -> None:
     run(main())
 
 
+def test_a_connection_goes_to_the_next_request_if_the_one_that_waited_for_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with served(echo, most=1) as (_, pool):
+            held = await pool.acquire()
+            waiting = [asyncio.create_task(pool.send(b"POST", b"/", (), b"x")) for _ in range(2)]
+            while len(pool.waiting) < 2:
+                await asyncio.sleep(0.01)
+            freed = pool.freed
+
+            def freed_too_late(*, closed: bool) -> None:
+                freed(closed=closed)
+                waiting[0].cancel()
+
+            monkeypatch.setattr(pool, "freed", freed_too_late)
+            held.abort()
+            assert (await waiting[1]).status == 200
+            assert waiting[0].cancelled()
+
+    run(main())
+
+
 def test_a_request_that_is_given_up_ends_its_connection() -> None:
     begun: list[int] = []
     cancelled: list[int] = []

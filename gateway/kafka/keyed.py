@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from zlib import crc32
 
@@ -25,7 +26,7 @@ from confluent_kafka.admin import NewTopic
 from base.clock import now_ms
 from base.errors import IdempotencyMismatch, NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up
-from gateway.kafka.lane import KafkaLane
+from gateway.kafka.lane import MOST_ROUND_BYTES, MOST_ROUND_RECORDS, KafkaLane
 from gateway.kafka.lanes import LARGEST_BATCH, ONE_BATCH, NewMessage, SendingAppend, TopicBatch
 from gateway.kafka.readers import Passed, PlacedReader
 from gateway.kafka.topics import KafkaTopic
@@ -66,6 +67,10 @@ class AppendWithKey:
     @property
     def name(self) -> tuple[str, str]:
         return self.topic.name, self.key
+
+    @cached_property
+    def size(self) -> int:
+        return sum(each.size for each in self.messages)
 
 
 class LostLane(Exception):
@@ -115,17 +120,20 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
         left: list[AppendWithKey] = []
         sizes: dict[str, int] = {}
         names: set[tuple[str, str]] = set()
-        while self.waiting:
+        size = records = 0
+        while self.waiting and size < MOST_ROUND_BYTES and records < MOST_ROUND_RECORDS:
             append = self.waiting.popleft()
-            topic, size = append.topic.name, sum(each.size for each in append.messages)
-            held = sizes.get(topic, 0)
-            if append.name in names or (held and held + size > append.topic.most_bytes):
+            held = sizes.get(append.topic.name, 0)
+            if append.name in names or (held and held + append.size > append.topic.most_bytes):
                 left.append(append)
                 continue
             names.add(append.name)
-            sizes[topic] = held + size
+            sizes[append.topic.name] = held + append.size
             chosen.append(append)
-        self.waiting.extend(left)
+            size += append.size
+            records += len(append.messages)
+        self.waiting.extendleft(reversed(left))
+        self.bytes -= size
         return chosen
 
     def refuse(self, chosen: Sequence[AppendWithKey], error: TopicsError) -> None:

@@ -6,11 +6,23 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from base.errors import ShuttingDown
+from base.errors import ShuttingDown, Throttled
 
-Waiting = TypeVar("Waiting")
+MOST_WAITING_BYTES = 64 * 1024 * 1024  # of a lane
+MOST_ROUND_BYTES = 16 * 1024 * 1024
+MOST_ROUND_RECORDS = 50_000
+
+
+class WaitingAppend(Protocol):
+    """`size`: bytes of its messages, at most."""
+
+    @property
+    def size(self) -> int: ...
+
+
+Waiting = TypeVar("Waiting", bound=WaitingAppend)
 Round = TypeVar("Round")
 
 
@@ -21,16 +33,23 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
 
     def __init__(self) -> None:
         self.waiting: deque[Waiting] = deque()
+        self.bytes = 0  # of those that wait
         self.changed = threading.Condition()
         self.thread: threading.Thread | None = None
         self.closed = False
 
     def put(self, append: Waiting) -> None:
-        """Has an append wait for the next round. Raises ShuttingDown, and what `admit` raises."""
+        """Has an append wait for the next round. Raises ShuttingDown, Throttled."""
         with self.changed:
             if self.closed:
                 raise ShuttingDown("this gateway is shutting down: send again to another gateway")
-            self.admit(append)
+            if self.bytes + append.size > MOST_WAITING_BYTES:
+                raise Throttled(
+                    f"appends of {MOST_WAITING_BYTES} bytes wait for Kafka: send again later",
+                    limit="waiting_bytes",
+                    max=MOST_WAITING_BYTES,
+                )
+            self.bytes += append.size
             self.waiting.append(append)
             if self.thread is None:
                 self.thread = threading.Thread(target=self.run, name=self.thread_name, daemon=True)
@@ -59,12 +78,9 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
                 chosen = self.next_round()
             yield chosen
 
-    def admit(self, append: Waiting) -> None:
-        """Counts an append that is about to wait, or raises TopicsError. The caller holds the lock."""
-
     @abstractmethod
     def next_round(self) -> Round:
-        """Takes the appends of the next round. The caller holds the lock."""
+        """Takes the appends of the next round, and their bytes from `bytes`. The caller holds the lock."""
 
     @abstractmethod
     def run(self) -> None:

@@ -16,15 +16,12 @@ from zlib import crc32
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from base.errors import NotReady, Throttled, TopicsError
+from base.errors import NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up, refused
-from gateway.kafka.lane import KafkaLane
+from gateway.kafka.lane import MOST_ROUND_BYTES, MOST_ROUND_RECORDS, KafkaLane
 
 log = logging.getLogger(__name__)
 LANES = 4  # a topic has one, so a leader that hangs delays a quarter of the topics
-MOST_WAITING_BYTES = 64 * 1024 * 1024  # of a lane
-MOST_ROUND_BYTES = 16 * 1024 * 1024
-MOST_ROUND_RECORDS = 50_000
 LARGEST_BATCH = 64 * 1024 * 1024
 # librdkafka makes one batch of all that a flush finds.
 ONE_BATCH = {
@@ -127,7 +124,6 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
     def __init__(self, clients: KafkaClients, acks: str) -> None:
         super().__init__()
         self.clients, self.acks = clients, acks
-        self.bytes = 0  # of those that wait
         self.made: Producer | None = None
         self.known: set[str] = set()  # topics whose leader the producer knows
 
@@ -136,15 +132,6 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
         sending = SendingAppend(topic, messages, most_bytes, asyncio.get_running_loop().create_future())
         self.put(sending)
         return await sending.answer
-
-    def admit(self, append: SendingAppend) -> None:
-        if self.bytes + append.size > MOST_WAITING_BYTES:
-            raise Throttled(
-                f"appends of {MOST_WAITING_BYTES} bytes wait for Kafka: send again later",
-                limit="waiting_bytes",
-                max=MOST_WAITING_BYTES,
-            )
-        self.bytes += append.size
 
     def run(self) -> None:
         for batches in self.rounds():

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from topics_client import AsyncTopics, QueueFull, Topics, errors
+from topics_client.batch import Batch
 
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
@@ -88,3 +89,38 @@ def test_a_full_queue_refuses_or_blocks(server: Instance) -> None:
         assert [record.data for record in topics.topic(topic).read().records] == [1, 2, 3]
         with pytest.raises(RuntimeError, match="ended"):
             blocking.append(4)
+
+
+def test_a_thread_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: Instance) -> None:
+    """Nobody would send its record, and its future would never be settled."""
+    refused: list[RuntimeError] = []
+
+    def append(batch: Batch[int]) -> None:
+        try:
+            batch.append(2)
+        except RuntimeError as error:
+            refused.append(error)
+
+    with Topics(server.url) as topics:
+        batch = topics.topic(new_name()).batch(queue=1, max_ms=3_600_000)
+        waiting = threading.Thread(target=append, args=(batch,), daemon=True)
+        with batch:
+            first = batch.append(1)
+            waiting.start()
+            until(lambda: len(vars(batch.changed)["_waiters"]) == 2, "both threads to wait")
+        waiting.join(DEADLINE)
+    assert (first.result(0), len(refused), batch.waiting.unsettled) == (1, 1, 0)
+
+
+def test_a_task_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: Instance) -> None:
+    async def append(url: str) -> tuple[int, int]:
+        async with AsyncTopics(url) as topics:
+            async with topics.topic(new_name()).batch(queue=1, max_ms=3_600_000) as batch:
+                first = await batch.append(1)
+                waiting = asyncio.create_task(batch.append(2))
+                await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="has ended"):
+                await waiting
+            return first.result(), batch.waiting.unsettled
+
+    assert asyncio.run(append(server.url)) == (1, 0)

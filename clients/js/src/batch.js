@@ -59,12 +59,8 @@ export class Batch {
   // Resolves when the record is in the queue, to {seq}: a promise of the record's seq. If the queue is full, it waits for room, or
   // with full: "refuse" it throws QueueFull.
   async append(data, { tag, node, meta } = {}) {
-    if (this.#isClosing) throw new TypeError("the batch has ended: append before `close`");
     const record = new Outgoing(JSON.stringify({ data, tag, node, meta }));
-    while (this.#unsettled >= this.#limits.queue) {
-      if (this.#limits.full === "refuse") throw new QueueFull(`${this.#unsettled} records wait for the server: try again later`);
-      await new Promise((resolve) => this.#room.push(resolve));
-    }
+    while (!this.#hasRoom) await new Promise((resolve) => this.#room.push(resolve));
     this.#records.push(record);
     this.#unsettled++;
     this.#bytes += record.bytes;
@@ -81,6 +77,13 @@ export class Batch {
 
   async [Symbol.asyncDispose ?? Symbol()]() {
     await this.close();
+  }
+
+  get #hasRoom() {
+    if (this.#isClosing) throw new TypeError("the batch has ended: append before `close`");
+    if (this.#unsettled < this.#limits.queue) return true;
+    if (this.#limits.full === "refuse") throw new QueueFull(`${this.#unsettled} records wait for the server: try again later`);
+    return false;
   }
 
   get #hasEnough() {

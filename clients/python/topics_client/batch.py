@@ -89,9 +89,15 @@ class Waiting(Generic[Settled]):
         self.is_closing = False
         self.error: BaseException | None = None  # the first
 
-    @property
-    def is_full(self) -> bool:
-        return self.unsettled >= self.limits.queue
+    def has_room(self, block: str) -> bool:
+        """Returns whether a record can be added now. False: wait for room. Raises QueueFull, or RuntimeError after the block."""
+        if self.is_closing:
+            raise RuntimeError(f"the batch has ended: append within its `{block}` block")
+        if self.unsettled < self.limits.queue:
+            return True
+        if self.limits.full == "refuse":
+            raise QueueFull(f"{self.unsettled} records wait for the server: try again later")
+        return False
 
     def add(self, record: New, size: int, settled: Settled) -> None:
         if not self.records:
@@ -179,11 +185,7 @@ class Batch(Generic[T]):
         record = encoded(self.codec, data, tag, node, meta)
         settled = BatchFuture(self.changed)
         with self.lock:
-            if self.waiting.is_closing:
-                raise RuntimeError("the batch has ended: append within its `with` block")
-            while self.waiting.is_full:
-                if self.waiting.limits.full == "refuse":
-                    raise QueueFull(f"{self.waiting.unsettled} records wait for the server: try again later")
+            while not self.waiting.has_room("with"):
                 self.changed.wait()
             self.waiting.add(record, len(record.data), settled)
             if self.is_idle and (len(self.waiting.records) == 1 or self.waiting.has_enough):
@@ -236,12 +238,8 @@ class AsyncBatch(Generic[T]):
         self, data: T, *, tag: str | None = None, node: str | None = None, meta: dict[str, Any] | None = None
     ) -> asyncio.Future[int]:
         """Returns a future of the record's seq. If the queue is full, waits for room, or raises QueueFull."""
-        if self.waiting.is_closing:
-            raise RuntimeError("the batch has ended: append within its `async with` block")
         record = encoded(self.codec, data, tag, node, meta)
-        while self.waiting.is_full:
-            if self.waiting.limits.full == "refuse":
-                raise QueueFull(f"{self.waiting.unsettled} records wait for the server: try again later")
+        while not self.waiting.has_room("async with"):
             self.room.clear()
             await self.room.wait()
         settled = asyncio.get_running_loop().create_future()

@@ -39,6 +39,7 @@ SWEEP_SECONDS = 1.0
 PAGES_A_TURN = 20  # of one topic, before the next topic's turn
 # Sweeps with different counts before a comparison record by record, because a copy trims itself a little later.
 SETTLED_SWEEPS = 3
+MOST_PENDING = 1000  # deletes and settings that wait for a copy. A process holds their bodies
 AUDITED = 50  # topics per sweep whose settings and newest records are compared
 COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
 
@@ -78,6 +79,7 @@ class TopicCopy:
     lacking: dict[str, str] = field(default_factory=dict)
     refused: dict[str, tuple[int, copies.OtherLog]] = field(default_factory=dict)
     pending: deque[tuple[str, Callable[[RouterContext], Awaitable[None]]]] = field(default_factory=deque)
+    is_full: bool = False  # MOST_PENDING works were waiting, and others were not added since
     # With the number of sweeps that saw the same state.
     unsettled: dict[str, tuple[ServerTopic, ServerTopic, int]] = field(default_factory=dict)
     audited: str = ""  # the last topic whose settings were compared
@@ -111,9 +113,15 @@ class Duplication:
             event.set()
 
     def later(self, topic: str, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
-        """Adds work on each copy of a topic, after the waiting work."""
+        """Adds work on each copy of a topic, after the waiting work. Beyond MOST_PENDING, the comparisons have to find it."""
         for copy in self.copies.values():
-            copy.pending.append((topic, lambda context, route=copy.route: work(context, route)))  # type: ignore[misc]
+            if len(copy.pending) < MOST_PENDING:
+                copy.pending.append((topic, lambda context, route=copy.route: work(context, route)))  # type: ignore[misc]
+            elif not copy.is_full:
+                copy.is_full = True
+                log.warning(
+                    "%d writes wait for the route %r. Later ones are left to the comparisons", MOST_PENDING, copy.route
+                )
         self.wake()
 
     async def follow(self, context: RouterContext, copy: TopicCopy) -> None:
@@ -147,6 +155,7 @@ class Duplication:
                     raise
                 log.warning("A write was not copied to the route %r: %s", copy.route, error.message)
             copy.pending.popleft()
+        copy.is_full = False
         originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
         copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
         # Nothing is written to a refused copy. So it changes only if an operator deletes it.

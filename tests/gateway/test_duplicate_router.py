@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
 import signal
@@ -13,6 +14,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.api import RouterContext
+from gateway.routers.duplicate import MOST_PENDING, DuplicateConfig, Duplication
 from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.test_migrate_router import Writers, shown
@@ -45,6 +50,29 @@ def is_equal(primary: Instance, copy: Instance, topic: str) -> bool:
         if any(each.status != 200 for each in told) or told[0].json["head_seq"] != told[1].json["head_seq"]:
             return False
         return shown(one, topic) == shown(other, topic)
+
+
+def test_a_gateway_remembers_a_bounded_number_of_writes_for_a_copy_that_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work(context: RouterContext, route: str) -> None: ...
+
+    async def main() -> Duplication:
+        made = Duplication(DuplicateConfig("main", ["copy", "other"]))
+        for number in range(MOST_PENDING):
+            made.later(f"t{number}", work)
+        assert not caplog.records
+        made.copies["other"].pending.popleft()
+        made.later("last", work)
+        made.copies["other"].pending.popleft()
+        made.later("last", work)
+        return made
+
+    made = asyncio.run(main())
+    assert [len(each.pending) for each in made.copies.values()] == [MOST_PENDING, MOST_PENDING]
+    assert made.copies["other"].pending[-1][0] == "last"
+    assert made.copies["copy"].pending[-1][0] == f"t{MOST_PENDING - 1}"
+    assert [record.args for record in caplog.records] == [(MOST_PENDING, "copy")]
 
 
 def test_a_record_from_before_the_bound_for_the_depth_holds_up_no_copy(

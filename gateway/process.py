@@ -57,7 +57,7 @@ class Listen:
         """Returns a function that returns the TLS context of a new connection, or None without a certificate. Raises Refusal for
         unusable files.
 
-        After a change of the files the context is a new one, which knows no sessions. So nobody goes on with a session that a
+        After a change of the files the context is a new one, which knows no sessions. So nobody continues a session that a
         removed authority of clients allowed.
         """
         if self.certificate is None:

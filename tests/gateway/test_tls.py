@@ -150,7 +150,7 @@ def is_refused(port: int, context: ssl.SSLContext, before: ssl.SSLSession | None
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_path: Path, version) -> None:
-    """Neither for a handshake nor for a connection that goes on with the session of an earlier one."""
+    """Neither for a handshake nor for a connection that continues the session of an earlier one."""
     clients, folder, own = trustme.CA(), tmp_path / "gateway", str(tmp_path / "own.pem")
     folder.mkdir()
     clients.cert_pem.write_to_path(tmp_path / "clients.pem")

@@ -134,6 +134,17 @@ def figures(server: Instance, queue: str) -> tuple[int, int, int]:
     return shown["ready"], shown["in_flight"], shown["delayed"]
 
 
+def test_a_worker_whose_policy_fails_ends_and_a_thrown_zero_is_an_error(server: Instance, queue: str) -> None:
+    api = Api(server.port)
+    api.append(queue, 0, 1)
+    assert part(server.url, "failing", queue, 0) == [["RangeError", "no delay"], [0, 1]]
+    assert api.call("GET", f"/v0/topics/{queue}").body["count"] == 2, "no job was acked"
+
+
+def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: str) -> None:
+    assert part(server.url, "early", log, 0) == [1, [1, 2]]
+
+
 def test_members_and_workers_of_both_languages_share_while_some_are_killed(
     server: Instance, log: str, queue: str
 ) -> None:

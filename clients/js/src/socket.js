@@ -88,8 +88,9 @@ export class Socket {
     return { op: "subscribe", topics: { [topic]: { ...start, match } }, limit, include_tags: true };
   }
 
+  // Opens a WebSocket unless there is one. One that is being opened sends what waits, and `#ended` opens the next one.
   #open() {
-    this.#opening ??= this.#connect().finally(() => (this.#opening = null));
+    if (!this.#socket) this.#opening ??= this.#connect().finally(() => (this.#opening = null));
   }
 
   async #connect() {

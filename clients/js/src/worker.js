@@ -86,12 +86,12 @@ export class Worker {
         try {
           await handler(job);
         } catch (error) {
-          failure = error ?? new Retry();
+          failure = error || new Retry(String(error ?? ""));
         }
         this.#settle(job, failure, performance.now() - began);
       }
     };
-    await Promise.all(Array.from({ length: this.#hands }, work));
+    await Promise.all(Array.from({ length: this.#hands }, () => work().catch((error) => this.#fail(error))));
     await end();
   }
 
@@ -136,12 +136,8 @@ export class Worker {
     if (this.#hands) throw new TypeError("a worker runs once: make another one");
     this.#hands = hands;
     const off = onSignals(() => this.stop());
-    const fail = (error) => {
-      this.#error ??= error;
-      this.stop();
-    };
-    const claims = this.#claims().catch(fail);
-    const keeper = this.#keep().catch(fail);
+    const claims = this.#claims().catch((error) => this.#fail(error));
+    const keeper = this.#keep().catch((error) => this.#fail(error));
     return async () => {
       await claims;
       this.#isOver = true;
@@ -150,6 +146,11 @@ export class Worker {
       off();
       if (this.#error) throw this.#error;
     };
+  }
+
+  #fail(error) {
+    this.#error ??= error;
+    this.stop();
   }
 
   // The next job of a hand, or null at the end.

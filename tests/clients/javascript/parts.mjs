@@ -59,6 +59,38 @@ const parts = {
       if (data === 1 && deliveries === 1) throw new Retry("later", { delayMs: 10 });
     });
   },
+  // A worker whose handler throws nothing of value, and then whose policy fails: run rejects, and all of it ends.
+  async failing() {
+    const seen = [];
+    const retryMs = ({ data }) => {
+      if (data === 1) throw new RangeError("no delay");
+      return 60_000;
+    };
+    const worker = topic.worker({ concurrency: 2, retryMs });
+    const failed = worker.run(async ({ data }) => {
+      seen.push(data);
+      throw data ? new Error("bad") : 0;
+    });
+    return [await failed.catch(({ name: kind, message }) => [kind, message]), seen.sort()];
+  },
+  // The WebSockets that are made if a second command comes while the first one opens, and the seqs of both commands.
+  async early() {
+    let made = 0;
+    class Counted extends WebSocket {
+      constructor(...given) {
+        super(...given);
+        made++;
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Counted }).socket();
+    const first = socket.publish(name, 1);
+    for (let turn = 0; turn < 10; turn++) await null; // the handshake takes longer
+    const second = socket.publish(name, 2);
+    const appended = [(await first).firstSeq, (await second).firstSeq];
+    await new Promise((resolve) => setTimeout(resolve, 200)); // a second one would open after at most 50 ms
+    socket.close();
+    return [made, appended];
+  },
   async loop() {
     const worker = topic.worker();
     const seen = [];

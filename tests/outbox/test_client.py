@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from django.db import connection, transaction
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from topics_client.sql import emit, emit_async, wake
 
 from outbox import relay as relays
@@ -82,6 +82,27 @@ def test_sqlalchemy(client: Clients, relay: Relay, listener: psycopg.Connection[
     assert heard(listener) == 1
     finish(relay)
     assert read("orders") == [{"id": 7}, {"id": 8}, {"id": 10}]
+
+
+@pytest.mark.parametrize("scoped", [False, True])
+def test_each_commit_of_a_session_of_sqlalchemy_wakes_if_it_has_emitted(
+    client: Clients, relay: Relay, listener: psycopg.Connection[Any], scoped: bool
+) -> None:
+    factory = sessionmaker(engine_of(client))
+    session = scoped_session(factory) if scoped else factory()
+    try:
+        for id in (1, 2):
+            emit(session, "orders", {"id": id})
+            emit(session, "orders", {"id": -id})
+            session.commit()
+            assert heard(listener) == 1
+        session.execute(sqlalchemy.text("SELECT 1"))
+        session.commit()
+        assert heard(listener) == 0
+    finally:
+        session.close()
+    finish(relay)
+    assert read("orders") == [{"id": 1}, {"id": -1}, {"id": 2}, {"id": -2}]
 
 
 def test_a_wake_with_a_topic_wakes_its_readers(client: Clients, relay: Relay) -> None:

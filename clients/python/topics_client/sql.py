@@ -22,6 +22,7 @@ BY_PLACE, BY_NAME = (
 )
 WAKE = "SELECT pg_notify('topics', {topic})"
 WAKE_BY_PLACE, WAKE_BY_NAME = WAKE.format(topic="%s"), WAKE.format(topic=":topic")
+EMITTED = "topics_emitted"  # in the `info` of a session of SQLAlchemy
 _any = Codec(Any)
 
 
@@ -46,7 +47,8 @@ def emit(
 
         connection.execute(text(BY_NAME), dict(zip(NAMES, values, strict=True)))
         if hasattr(connection, "get_bind"):
-            event.listen(connection, "after_commit", wake, once=True)
+            connection.info[EMITTED] = True
+            event.listen(connection, "after_commit", wake_if_emitted)  # once, however often
     else:
         connection.execute(BY_PLACE, values)
 
@@ -88,6 +90,12 @@ def wake(connection: Any, topic: str = "") -> None:
             other.execute(text(WAKE_BY_NAME), {"topic": topic})
     else:
         connection.execute(WAKE_BY_PLACE, (topic,))
+
+
+def wake_if_emitted(session: Any) -> None:
+    """Wakes the relay after a commit of a session that has emitted since its last one."""
+    if session.info.pop(EMITTED, False):
+        wake(session)
 
 
 def is_django(connection: Any) -> bool:

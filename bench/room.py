@@ -80,7 +80,7 @@ class Reader(Watcher):
         for event in self.last.split(b"\n\n"):
             start = event.find(RECORD)
             if start >= 0:
-                for record in json.loads(event[start + len(RECORD) :])["records"]:
+                for record in json.loads(event[start + len(RECORD) :].partition(b"\n")[0])["records"]:
                     self.ages.append(now - record["data"]["at"])
 
 

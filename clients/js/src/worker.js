@@ -63,6 +63,10 @@ export class Worker {
   #isEnding = false;
   #isOver = false;
   #error = null;
+  #fail = (error) => {
+    this.#error ??= error;
+    this.stop();
+  };
 
   constructor(http, topic, { concurrency = 1, leaseMs = 60_000, retryMs = doubled, node = `js-${random()}`, log = console, ...others } = {}) {
     only(others, "concurrency", "leaseMs", "retryMs", "node", "log");
@@ -91,7 +95,7 @@ export class Worker {
         this.#settle(job, failure, performance.now() - began);
       }
     };
-    await Promise.all(Array.from({ length: this.#hands }, () => work().catch((error) => this.#fail(error))));
+    await Promise.all(Array.from({ length: this.#hands }, () => work().catch(this.#fail)));
     await end();
   }
 
@@ -136,8 +140,8 @@ export class Worker {
     if (this.#hands) throw new TypeError("a worker runs once: make another one");
     this.#hands = hands;
     const off = onSignals(() => this.stop());
-    const claims = this.#claims().catch((error) => this.#fail(error));
-    const keeper = this.#keep().catch((error) => this.#fail(error));
+    const claims = this.#claims().catch(this.#fail);
+    const keeper = this.#keep().catch(this.#fail);
     return async () => {
       await claims;
       this.#isOver = true;
@@ -146,11 +150,6 @@ export class Worker {
       off();
       if (this.#error) throw this.#error;
     };
-  }
-
-  #fail(error) {
-    this.#error ??= error;
-    this.stop();
   }
 
   // The next job of a hand, or null at the end.

@@ -26,7 +26,7 @@ from confluent_kafka.admin import NewTopic
 from base.clock import now_ms
 from base.errors import IdempotencyMismatch, NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up
-from gateway.kafka.lane import MOST_ROUND_BYTES, MOST_ROUND_RECORDS, KafkaLane
+from gateway.kafka.lane import KafkaLane
 from gateway.kafka.lanes import LARGEST_BATCH, ONE_BATCH, NewMessage, SendingAppend, TopicBatch
 from gateway.kafka.readers import Passed, PlacedReader
 from gateway.kafka.topics import KafkaTopic
@@ -117,23 +117,19 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
     def next_round(self) -> list[AppendWithKey]:
         """Takes the appends of the next transaction: of each topic one batch, and each key once."""
         chosen: list[AppendWithKey] = []
-        left: list[AppendWithKey] = []
         sizes: dict[str, int] = {}
         names: set[tuple[str, str]] = set()
-        size = records = 0
-        while self.waiting and size < MOST_ROUND_BYTES and records < MOST_ROUND_RECORDS:
-            append = self.waiting.popleft()
+
+        def fits(append: AppendWithKey) -> bool:
             held = sizes.get(append.topic.name, 0)
             if append.name in names or (held and held + append.size > append.topic.most_bytes):
-                left.append(append)
-                continue
+                return False
             names.add(append.name)
             sizes[append.topic.name] = held + append.size
             chosen.append(append)
-            size += append.size
-            records += len(append.messages)
-        self.waiting.extendleft(reversed(left))
-        self.bytes -= size
+            return True
+
+        self.choose(fits)
         return chosen
 
     def refuse(self, chosen: Sequence[AppendWithKey], error: TopicsError) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Generic, Protocol, TypeVar
 
 from base.errors import ShuttingDown, Throttled
@@ -20,6 +20,8 @@ class WaitingAppend(Protocol):
 
     @property
     def size(self) -> int: ...
+    @property
+    def messages(self) -> Sized: ...
 
 
 Waiting = TypeVar("Waiting", bound=WaitingAppend)
@@ -78,9 +80,23 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
                 chosen = self.next_round()
             yield chosen
 
+    def choose(self, fits: Callable[[Waiting], bool]) -> None:
+        """Takes the appends of a round from the line. Those that do not fit stay, in order. `fits` notes what it takes."""
+        left: list[Waiting] = []
+        size = records = 0
+        while self.waiting and size < MOST_ROUND_BYTES and records < MOST_ROUND_RECORDS:
+            append = self.waiting.popleft()
+            if fits(append):
+                size += append.size
+                records += len(append.messages)
+            else:
+                left.append(append)
+        self.waiting.extendleft(reversed(left))
+        self.bytes -= size
+
     @abstractmethod
     def next_round(self) -> Round:
-        """Takes the appends of the next round, and their bytes from `bytes`. The caller holds the lock."""
+        """Takes the appends of the next round. The caller holds the lock."""
 
     @abstractmethod
     def run(self) -> None:

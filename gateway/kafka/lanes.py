@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from base.errors import NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up, refused
-from gateway.kafka.lane import MOST_ROUND_BYTES, MOST_ROUND_RECORDS, KafkaLane
+from gateway.kafka.lane import KafkaLane
 
 log = logging.getLogger(__name__)
 LANES = 4  # a topic has one, so a leader that hangs delays a quarter of the topics
@@ -149,21 +149,17 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
     def next_round(self) -> list[TopicBatch]:
         """Takes the appends of the next flush. An append that must wait holds back the later ones of its topic."""
         batches: dict[str, TopicBatch] = {}
-        left: list[SendingAppend] = []
         full: set[str] = set()
-        size = records = 0
-        while self.waiting and size < MOST_ROUND_BYTES and records < MOST_ROUND_RECORDS:
-            append = self.waiting.popleft()
+
+        def fits(append: SendingAppend) -> bool:
             batch = batches.setdefault(append.topic, TopicBatch(append.topic))
             if append.topic in full or (batch.size and batch.size + append.size > append.most_bytes):
                 full.add(append.topic)
-                left.append(append)
-                continue
+                return False
             batch.add(append)
-            size += append.size
-            records += len(append.messages)
-        self.waiting.extendleft(reversed(left))
-        self.bytes -= size
+            return True
+
+        self.choose(fits)
         return list(batches.values())
 
     def write(self, batches: Sequence[TopicBatch]) -> None:

@@ -166,17 +166,16 @@ class Pool:
         try:
             if self.opener is None:
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self), self.host, self.port, ssl=tls, server_hostname=server_name
+                    lambda: UpstreamConnection(self, tls), self.host, self.port, ssl=tls, server_hostname=server_name
                 )
             else:
                 opened = await self.opener(self.host, self.port)
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self), sock=opened, ssl=tls, server_hostname=server_name
+                    lambda: UpstreamConnection(self, tls), sock=opened, ssl=tls, server_hostname=server_name
                 )
         except BaseException:
             self.freed(closed=True)
             raise
-        connection.ending = tls is not self.tls  # renewed meanwhile: it ends after its request
         return connection
 
     def freed(self, *, closed: bool) -> None:
@@ -199,11 +198,13 @@ class Pool:
         for connection in list(self.connections):
             connection.abort()
 
+    def keeps(self, tls: ssl.SSLContext | None) -> bool:
+        """Returns whether a connection that was opened with these certificates may serve another request."""
+        return not self.closed and tls is self.tls
+
     def renew(self, tls: ssl.SSLContext) -> None:
         """Opens new connections with other certificates. Idle connections end at once, and others after their request."""
         self.tls = tls
-        for connection in self.connections:
-            connection.ending = True
         for connection in self.idle:
             connection.abort()
         self.idle.clear()
@@ -219,8 +220,8 @@ class Pool:
 class UpstreamConnection(asyncio.Protocol):
     """One connection to a server, one request at a time."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
+    def __init__(self, pool: Pool, tls: ssl.SSLContext | None) -> None:
+        self.pool, self.tls = pool, tls
         self.deadline = NEVER
         self.lost = self.ending = False
         self.head: asyncio.Future[Answer] | None = None
@@ -427,7 +428,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _release(self) -> None:
         """Return the connection to the pool after a request."""
-        if self.pool.closed or not self.is_usable():
+        if not (self.pool.keeps(self.tls) and self.is_usable()):
             self.abort()
             return
         self.deadline = self.loop.time() + self.pool.waits.idle

@@ -613,13 +613,9 @@ class Upstream(asyncio.Protocol):
                 )
 
     def release(self, unclean: bool) -> None:
-        """Makes the connection available to the next client, because all answers are complete.
-
-        A connection with earlier certificates ends, and so does one to a cluster that is not used any more.
-        """
-        self.client, pool = None, self.node.pool
-        is_old = pool.closed or self.tls is not pool.tls
-        if unclean or self.ends or self.rest or self.is_slow or self.lost or is_old:
+        """Makes the connection available to the next client, because all answers are complete, or ends it."""
+        self.client = None
+        if unclean or self.ends or self.rest or self.is_slow or self.lost or not self.node.pool.keeps(self.tls):
             self.abort()
             return
         self.transport.resume_reading()  # the client that got the last answer may have been slow

@@ -6,7 +6,9 @@ import signal
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -74,21 +76,27 @@ def test_an_upstream_that_another_authority_signed_is_not_trusted(gateways, conf
     assert (refused.status, refused.code) == (502, "node_unreachable")
 
 
-def test_clients_may_speak_tls(authority, configuration, tmp_path: Path, name: str) -> None:
-    own = str(tmp_path / "own.pem")
-    folder = tmp_path / "gateway"
-    folder.mkdir()
-    running = Running(folder, configuration, options=("--tls-certificate", own, "--tls-key", own)).start(ready=False)
-    try:
+@pytest.fixture
+def secured(authority, gateways, tmp_path: Path) -> Callable[..., Running]:
+    """`secured(configuration, *options)` starts a gateway that speaks TLS with clients, by the certificate in own.pem."""
+
+    def begin(configuration: dict[str, Any], *options: str) -> Running:
+        own = str(tmp_path / "own.pem")
+        running = gateways(configuration, "--tls-certificate", own, "--tls-key", own, *options, ready=False)
         until(lambda: "Serving configuration" in running.output, "the gateway")
-        context = ssl.create_default_context()
-        authority.configure_trust(context)
-        connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=DEADLINE)
-        connection.request("PUT", f"/v0/topics/{name}")
-        assert connection.getresponse().status == 201
-        connection.close()
-    finally:
-        running.kill()
+        return running
+
+    return begin
+
+
+def test_clients_may_speak_tls(authority, configuration, secured, name: str) -> None:
+    running = secured(configuration)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=DEADLINE)
+    connection.request("PUT", f"/v0/topics/{name}")
+    assert connection.getresponse().status == 201
+    connection.close()
 
 
 def shown(port: int, authority: trustme.CA, *, name: str | None) -> bytes | None:
@@ -104,25 +112,20 @@ def shown(port: int, authority: trustme.CA, *, name: str | None) -> bytes | None
 
 
 @pytest.mark.parametrize("by", ["itself", "SIGHUP"])
-def test_the_gateways_certificate_is_replaced_while_it_runs(authority, configuration, tmp_path: Path, by: str) -> None:
+def test_the_gateways_certificate_is_replaced_while_it_runs(
+    authority, configuration, secured, tmp_path: Path, by: str
+) -> None:
     own = tmp_path / "own.pem"
-    folder = tmp_path / "gateway"
-    folder.mkdir()
-    options = ("--tls-certificate", str(own), "--tls-key", str(own))
-    running = Running(folder, configuration, options=options).start(ready=False)
-    try:
-        until(lambda: "Serving configuration" in running.output, "the gateway")
-        first = shown(running.port, authority, name="localhost")
-        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(own)
-        if by == "SIGHUP":
-            running.signal(signal.SIGHUP)
-        until(lambda: shown(running.port, authority, name="localhost") != first, "the new certificate")
-        assert shown(running.port, authority, name=None) != first, "also without a name"
-        own.write_text("half of a file")
-        until(lambda: "keeps its last version" in running.output or not shown(running.port, authority, name=None), "it")
-        assert shown(running.port, authority, name="localhost") != first
-    finally:
-        running.kill()
+    running = secured(configuration)
+    first = shown(running.port, authority, name="localhost")
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(own)
+    if by == "SIGHUP":
+        running.signal(signal.SIGHUP)
+    until(lambda: shown(running.port, authority, name="localhost") != first, "the new certificate")
+    assert shown(running.port, authority, name=None) != first, "also without a name"
+    own.write_text("half of a file")
+    until(lambda: "keeps its last version" in running.output or not shown(running.port, authority, name=None), "it")
+    assert shown(running.port, authority, name="localhost") != first
 
 
 def asked(
@@ -149,10 +152,9 @@ def is_refused(port: int, context: ssl.SSLContext, before: ssl.SSLSession | None
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_path: Path, version) -> None:
+def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, secured, tmp_path: Path, version) -> None:
     """Neither for a handshake nor for a connection that continues the session of an earlier one."""
-    clients, folder, own = trustme.CA(), tmp_path / "gateway", str(tmp_path / "own.pem")
-    folder.mkdir()
+    clients = trustme.CA()
     clients.cert_pem.write_to_path(tmp_path / "clients.pem")
     server = Served(answer)
     configuration = {
@@ -167,15 +169,13 @@ def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_
             }
         ],
     }
-    options = ("--tls-certificate", own, "--tls-key", own, "--tls-client-ca", str(tmp_path / "clients.pem"))
-    running = Running(folder, configuration, options=options).start(ready=False)
     stranger, known = ssl.create_default_context(), ssl.create_default_context()
     for context in (stranger, known):
         authority.configure_trust(context)
         context.minimum_version = context.maximum_version = version
     clients.issue_cert("orders@example.org", common_name="orders").configure_cert(known)
     try:
-        until(lambda: "Serving configuration" in running.output, "the gateway")
+        running = secured(configuration, "--tls-client-ca", str(tmp_path / "clients.pem"))
         assert asked(running.port, stranger)[0] == 401
         status, session = asked(running.port, known)
         assert (status, asked(running.port, known, session)[0]) == (200, 200)
@@ -185,7 +185,6 @@ def test_an_authority_of_clients_that_is_replaced_counts_no_more(authority, tmp_
         assert is_refused(running.port, known, session)
         assert asked(running.port, stranger)[0] == 401
     finally:
-        running.kill()
         server.stop()
 
 

@@ -134,11 +134,16 @@ def figures(server: Instance, queue: str) -> tuple[int, int, int]:
     return shown["ready"], shown["in_flight"], shown["delayed"]
 
 
-def test_a_worker_whose_policy_fails_ends_and_a_thrown_zero_is_an_error(server: Instance, queue: str) -> None:
+def test_a_thrown_zero_is_an_error(server: Instance, queue: str) -> None:
     api = Api(server.port)
-    api.append(queue, 0, 1)
-    assert part(server.url, "failing", queue, 0) == [["RangeError", "no delay"], [0, 1]]
-    assert api.call("GET", f"/v0/topics/{queue}").body["count"] == 2, "no job was acked"
+    api.append(queue, 0)
+    assert part(server.url, "zero", queue, 0) is None
+    assert api.call("GET", f"/v0/topics/{queue}").body["count"] == 1, "the job was not acked"
+
+
+def test_a_worker_whose_policy_fails_ends(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, 0)
+    assert part(server.url, "policy", queue, 0) == [["RangeError", "no delay"], 2]
 
 
 def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: str) -> None:

@@ -59,19 +59,23 @@ const parts = {
       if (data === 1 && deliveries === 1) throw new Retry("later", { delayMs: 10 });
     });
   },
-  // A worker whose handler throws nothing of value, and then whose policy fails: run rejects, and all of it ends.
-  async failing() {
-    const seen = [];
-    const retryMs = ({ data }) => {
-      if (data === 1) throw new RangeError("no delay");
-      return 60_000;
-    };
-    const worker = topic.worker({ concurrency: 2, retryMs });
-    const failed = worker.run(async ({ data }) => {
-      seen.push(data);
-      throw data ? new Error("bad") : 0;
+  // A worker whose handler throws nothing of value.
+  async zero() {
+    const worker = topic.worker({ retryMs: 3_600_000 });
+    await worker.run(() => {
+      worker.stop();
+      throw 0;
     });
-    return [await failed.catch(({ name: kind, message }) => [kind, message]), seen.sort()];
+    return null;
+  },
+  // A worker whose policy fails ends, so that another one gets its job.
+  async policy() {
+    const retryMs = () => {
+      throw new RangeError("no delay");
+    };
+    const broken = topic.worker({ leaseMs: 300, retryMs });
+    const told = await broken.run(() => Promise.reject(new Error("bad"))).catch(({ name: kind, message }) => [kind, message]);
+    for await (const { deliveries } of topic.worker()) return [told, deliveries];
   },
   // The WebSockets that are made if a second command comes while the first one opens, and the seqs of both commands.
   async early() {

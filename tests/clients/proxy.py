@@ -1,4 +1,4 @@
-"""A proxy that ends each connection after a random number of bytes, and counts requests."""
+"""A proxy that ends each connection after a random number of bytes, and keeps what clients send."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Proxy:
         self.port, self.bytes, self.random = port, bytes, random.Random(seed)
         self.cuts = 0
         self.requests: list[str] = []
+        self.sent: list[bytes] = []  # by the clients, as it came
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -42,6 +43,7 @@ class Proxy:
                     if not data:
                         return
                     if source is client:
+                        self.sent.append(data)
                         self.requests += [found.decode() for found in REQUEST.findall(data)]
                     other = server if source is client else client
                     other.sendall(data[:left])

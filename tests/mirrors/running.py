@@ -17,14 +17,21 @@ SECONDS = 60
 
 
 class Mirroring:
-    """`topics mirror` from `here` to `there`, each a name and an instance. Its lines are in a file."""
+    """`topics mirror` from `here` to `there`, each a name and an instance. Its lines are in a file. `here_url`: of a proxy."""
 
-    def __init__(self, folder: Path, here: tuple[str, Instance], there: tuple[str, Instance], *arguments: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        here: tuple[str, Instance],
+        there: tuple[str, Instance],
+        *arguments: str,
+        here_url: str | None = None,
+    ) -> None:
         self.output = folder / f"{here[0]}-{there[0]}-{len(list(folder.iterdir()))}"
         self.output.touch()
         names = "--here", here[0], "--there", there[0]
         command = [sys.executable, str(ROOT / "manage.py"), "topics", "mirror", there[1].url, *names, *arguments]
-        self.process = begin(command, {**os.environ, "TOPICS_URL": here[1].url}, folder, self.output)
+        self.process = begin(command, {**os.environ, "TOPICS_URL": here_url or here[1].url}, folder, self.output)
 
     @property
     def lines(self) -> list[str]:

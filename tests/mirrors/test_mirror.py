@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.instances import Instance, start, until
@@ -38,8 +39,9 @@ def topic(request: pytest.FixtureRequest) -> str:
 def mirror(sites: dict[str, Instance], tmp_path: Path) -> Iterator[Mirror]:
     started: list[Mirroring] = []
 
-    def begin(here: str, there: str, *arguments: str) -> Mirroring:
-        started.append(Mirroring(tmp_path, (here, sites[here]), (there, sites[there]), *arguments))
+    def begin(here: str, there: str, *arguments: str, here_url: str | None = None) -> Mirroring:
+        ends = (here, sites[here]), (there, sites[there])
+        started.append(Mirroring(tmp_path, *ends, *arguments, here_url=here_url))
         return started[-1]
 
     yield begin
@@ -119,11 +121,13 @@ def test_sigterm_stores_the_positions_and_each_change_is_one_line(
     sites: dict[str, Instance], mirror: Mirror, topic: str
 ) -> None:
     client(sites["fra"]).append(topic, *range(30))
-    running = mirror("fra", "iad", topic)
-    until(lambda: client(sites["iad"]).diff(topic).json.get("head_seq") == 30, "the records to arrive")
-    client(sites["iad"]).append(topic, "back")
-    until(lambda: client(sites["fra"]).diff(topic).json["head_seq"] == 31, "the record to arrive")
-    running.stop()
+    with proxy(sites["fra"].port) as fra:
+        running = mirror("fra", "iad", topic, here_url=fra.url)
+        until(lambda: client(sites["iad"]).diff(topic).json.get("head_seq") == 30, "the records to arrive")
+        client(sites["iad"]).append(topic, "back")
+        until(lambda: client(sites["fra"]).diff(topic).json["head_seq"] == 31, "the record to arrive")
+        until(lambda: any(b'{"from_seq":31,' in sent for sent in fra.sent), "the record to be read, and left out")
+        running.stop()
     assert sorted(running.lines) == [
         f"topics: {topic}, fra to iad: runs, from seq 0",
         f"topics: {topic}, iad to fra: runs, from seq 0",

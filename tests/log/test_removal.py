@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from django.db import connection, connections
@@ -97,6 +98,19 @@ def test_of_those_with_one_tag_the_one_that_goes_farthest_is_first() -> None:
     write("t", *"aaab")
     done = deleted(tagged("t", "a", 2), tagged("t", "a", 4), tagged("t", "a", 3))
     assert done == [(0, 4, 4, 1, 3), (3, 4, 4, 1, 3), (0, 4, 4, 1, 3)]
+
+
+def test_two_deletes_between_which_the_topic_reached_another_era_are_of_one_topic() -> None:
+    """A process remembers the era of a topic anew when an append crosses a multiple of 256 seqs."""
+    write("t", *"axbx")
+    before = look_up("t")
+    after = msgspec.structs.replace(before, era=before.era - 1)
+    done = deleted(*(Deletion(topic, None, "x", NOW) for topic in (before, after)))
+    assert sorted(done) == [(0, 1, 4, 2, 6), (2, 1, 4, 2, 6)]
+    assert (read("t")[0], head("t").count) == ([1, 3], 2)
+    done = deleted(*(Deletion(topic, seq, None, NOW) for topic, seq in ((before, 2), (after, 4))))
+    assert [each.deleted for each in done] == [0, 2]
+    assert (read("t")[0], head("t").count) == ([], 0)
 
 
 def test_below_a_seq_the_one_that_goes_farthest_is_first() -> None:

@@ -123,6 +123,10 @@ class SoleDeletion(Coalesced[Deleted]):
         return [Deleted(deleted, *extent)]
 
 
+# The id and version of a topic, and a tag or None. A CachedTopic would not do as a key: appends change the era that it knows.
+Target = tuple[int, int, str | None]
+
+
 @dataclass(eq=False)
 class Deletion(Coalesced[Deleted | None]):
     """Deletes the live records of a topic below `before_seq` (None: all). With a `tag`, deletes only records with this tag.
@@ -144,19 +148,23 @@ class Deletion(Coalesced[Deleted | None]):
     def lock(self) -> int:  # type: ignore[override]
         return self.topic.id
 
+    @property
+    def target(self) -> Target:
+        return self.topic.id, self.topic.version, self.tag
+
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
-        wanted, now = farthest(batch), max(each.now for each in batch)
-        topics = list(dict.fromkeys(topic for topic, _ in wanted))
+        wanted, now = farthest(batch).values(), max(each.now for each in batch)
+        topics = {each.target[:2]: each.topic for each in wanted}
         places = {topic: place for place, topic in enumerate(topics, 1)}
-        ids = array([topic.id for topic in topics])
+        ids = array([id for id, _ in topics])
         arguments = {
             "ids": ids,
-            "versions": [topic.version for topic in topics],
-            "expired": [topic.expired_ts(now) for topic in topics],
-            "of": [places[topic] for topic, _ in wanted],
-            "tags": [tag for _, tag in wanted],
-            "before_seqs": [each.before_seq for each in wanted.values()],
+            "versions": [version for _, version in topics],
+            "expired": [topic.expired_ts(now) for topic in topics.values()],
+            "of": [places[each.target[:2]] for each in wanted],
+            "tags": [each.tag for each in wanted],
+            "before_seqs": [each.before_seq for each in wanted],
         }
         if batch[0].tag is not None:
             return PlannedTransaction([Statement(TAGGED, arguments)])
@@ -169,9 +177,8 @@ class Deletion(Coalesced[Deleted | None]):
         found = {same[place]: Deleted(*rest) for place, *rest in done.rows[-1]}
         deleted: list[Deleted | None] = []
         for each in batch:
-            what = each.topic, each.tag
-            got = found.get(what)
-            deleted.append(got if got is None or each is wanted[what] else got._replace(deleted=0))
+            got = found.get(each.target)
+            deleted.append(got if got is None or each is wanted[each.target] else got._replace(deleted=0))
         return deleted
 
 
@@ -186,16 +193,13 @@ def expire_backlog(topic: CachedTopic, now: int) -> Script[bool]:
     return True
 
 
-Same = tuple[CachedTopic, str | None]  # the target of a deletion: a topic, and a tag or None
-
-
-def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
+def farthest(batch: Sequence[Deletion]) -> dict[Target, Deletion]:
     """Returns the deletion with the highest `before_seq` for each target, in order of topic (None is the highest)."""
 
     def reach(each: Deletion) -> tuple[int, float]:
         return each.topic.id, math.inf if each.before_seq is None else each.before_seq
 
-    return {(each.topic, each.tag): each for each in sorted(batch, key=reach)}
+    return {each.target: each for each in sorted(batch, key=reach)}
 
 
 def delete_records(

@@ -104,6 +104,7 @@ class Lane:
     async def serve(self, connection: Connection, first: Sequence[Statement] = ()) -> None:
         """Answers the next batch, or sets its steps aside. `first`: the statements that begin each transaction."""
         batch = self.take()
+        self.left = ()
         if not batch:
             return
         try:

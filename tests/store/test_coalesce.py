@@ -195,6 +195,38 @@ def test_a_connection_that_ends_leaves_no_step_waiting_and_does_none_twice() -> 
     assert other == "3 of 1"
 
 
+class Patient(Note):
+    """A note that waits for the next batch while another decides about its row."""
+
+    left_waits = True
+
+
+def test_a_step_that_waited_for_the_next_batch_is_not_done_after_it_was_refused() -> None:
+    async def work(loop: Loop) -> list[Any]:
+        backend = await loop.coalescer.connections.execute("SELECT pg_backend_pid()::bigint", ())
+        sent = asyncio.ensure_future(asked(loop, Patient(1, "sent"), Patient(1, "left"), Patient(2)))
+        await asyncio.to_thread(until, is_waiting, "the steps to wait for the lock")
+        await loop.readers.execute("SELECT pg_terminate_backend(%s)", backend[0])
+        told = await sent
+        holder.rollback()
+        return [*told, await loop.coalescer.ask(Patient(3)), await loop.coalescer.ask(Patient(4))]
+
+    with held(1) as holder:
+
+        def is_waiting() -> bool:
+            rows = holder.execute(
+                "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            return bool(rows.fetchall())
+
+        *told, third, fourth = in_a_loop(work)
+    assert [type(each) for each in told] == [NotReady] * 3
+    assert (third, fourth) == ("3 of 1", "4 of 1")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM topics_deletedtopic WHERE id = 1")
+        assert cursor.fetchall() == [("note",)]
+
+
 def test_a_client_that_goes_away_leaves_its_step_to_the_others() -> None:
     async def work(loop: Loop) -> list[Any]:
         gone = asyncio.ensure_future(loop.coalescer.ask(Note(1)))

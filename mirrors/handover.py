@@ -27,7 +27,7 @@ from store import disk
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
 from topics.append.appending import append_once
-from topics.append.copies import MOST_SEQ, SINK_IF_EMPTY, CopiedRecord, CopiedTombstone, LostSeq
+from topics.append.copies import MOST_SEQ, CopiedRecord, CopiedTombstone, LostSeq
 from topics.append.records import MAX_RECORDS, Append, Rows, columns
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, forget_known, known_topic
@@ -207,7 +207,6 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
     if lost:
         gap = min(wanted.gap, MOST_SEQ - head_seq)
         yield Statement(LOSE, (topic.id, gap, now, PATH))
-        yield Statement(SINK_IF_EMPTY, (topic.id,))
         head_seq += gap
     told_seq = head_seq
     origins, rows = offer.beyond(known)

@@ -15,11 +15,12 @@ import topics
 from base.clock import now_ms
 from tests.admin.conftest import browser
 from tests.plans import run
-from tests.scripts import append, copy, delete_seqs, put_topic
+from tests.scripts import append, copy, delete_records, delete_seqs, diff, put_topic
 from topics.append.copies import Copy, check_copy
 from topics.append.records import Append, NewRecord, check_rows
 from topics.config import Config
 from topics.models import Topic
+from topics.read.diff import Diff
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,3 +73,19 @@ def test_a_copy_of_a_topic_that_lost_records(topic: Topic) -> None:
     assert counted() == 5 * [4]
     head = Topic.objects.get(name="a").head
     assert (head.floor_seq, head.count, head.cap_lost_seq) == (20, 15, 20)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["sunk", "in front of the floor"])
+@pytest.mark.usefixtures("topic")  # for the steps of three entries
+def test_a_delete_passes_a_loss_that_an_empty_topic_got(is_old: bool) -> None:
+    """The loss is older than the ttl. An older release left it in front of the floor."""
+    empty, _ = put_topic("b", Config(ttl_ms=60_000), now_ms())
+    run(f"SELECT topic_lose({empty.pk}, 30, {now_ms() - 120_000}, '{{$capture}}')")
+    if is_old:
+        run(f"UPDATE topics_topichead SET floor_seq = 0, capture_lost_seq = 0 WHERE topic_id = {empty.pk} RETURNING 1")
+    wanted = Append([NewRecord(msgspec.Raw(b"1")) for _ in range(3)])
+    append("b", wanted, check_rows(wanted), now_ms())
+    assert delete_records("b", 32, None, now_ms()).deleted == 1
+    assert diff("b", Diff(from_seq=0), now_ms()).lost == "capture"
+    head = Topic.objects.get(name="b").head
+    assert (head.floor_seq, head.count, head.capture_lost_seq) == (31, 2, 30)

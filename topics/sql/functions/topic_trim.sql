@@ -31,10 +31,7 @@ BEGIN
     ELSE
         SELECT e.records, e.bytes INTO records, bytes FROM topic_extent(p_topic_id, head.floor_seq + 1, upto, holes) e;
     END IF;
-    IF records = 0 THEN
-        RETURN;
-    END IF;
-    IF p_why <> 'delete' THEN
+    IF p_why <> 'delete' AND records > 0 THEN
         lost := CASE WHEN upto > holes THEN upto ELSE topic_last_live(p_topic_id, head.floor_seq, upto) END;
         UPDATE topics_topichead
            SET cap_lost_seq = CASE WHEN p_why = 'cap' THEN lost ELSE cap_lost_seq END,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -124,5 +125,7 @@ sweeps = Sweeps()
 
 @shared_task(name="routers.sweep")
 def sweep() -> None:
-    for source_id in sweeps.left():
+    left = sweeps.left()
+    random.shuffle(left)  # if a source fails, because another client holds the head of a dest, the next sweep reaches others
+    for source_id in left:
         forward(source_id)  # the next sweep finds the rest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
@@ -14,6 +16,8 @@ from routers import advance, tasks
 from routers.models import Router
 from store.database import prepared
 from tests.api.clients import ApiClient
+from tests.instances import until
+from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.routers.conftest import read, route
 from topics.models import Span, Topic, TopicHead
 
@@ -217,6 +221,27 @@ def test_a_blocked_router_does_not_wait_for_the_time_of_a_clock_that_was_ahead(
     row = Router.objects.get(name=router)
     assert (row.state, row.errors_total) == ("blocked", 2)
     assert row.retry_ts <= now_ms() + 5_000
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_source_whose_dest_is_held_does_not_keep_the_sweep_from_the_others(
+    views: ApiClient, names: Iterator[str], locker: psycopg.Connection[Any]
+) -> None:
+    pairs = [(next(names), next(names)) for _ in range(4)]
+    for source, dest in pairs:
+        route(views, source, dest)
+        views.append(source, 1)
+    (held, others) = pairs[0][1], [id_of(dest) for _, dest in pairs[1:]]
+    locker.execute("SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE", [id_of(held)])
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = 20")
+
+    def swept() -> bool:
+        with pytest.raises(NotReady):
+            tasks.sweep()
+        return list(TopicHead.objects.filter(pk__in=others).values_list("head_seq", flat=True)) == [1, 1, 1]
+
+    until(swept, "the sweep to reach the other sources")
 
 
 # -- exactly_once

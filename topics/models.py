@@ -339,10 +339,12 @@ class IdempotencyKey(models.Model):
     The digest is null for an append from before digests existed. For such a key, any records count as the same.
     """
 
+    MOST_CHARACTERS = 256 + 8  # the key of a client, and `#` with a record's place, if a topic remembers each record by itself
+
     pk = models.CompositePrimaryKey("topic_id", "key")
     # Without a constraint: an append that keeps a key holds the head, and so does a delete of the topic.
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False, db_constraint=False)
-    key = models.CharField(max_length=256, db_collation="C")
+    key = models.CharField(max_length=MOST_CHARACTERS, db_collation="C")
     first_seq = models.BigIntegerField()
     last_seq = models.BigIntegerField()
     ts = models.BigIntegerField()

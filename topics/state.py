@@ -21,6 +21,7 @@ from topics.append.statements import SYNC
 from topics.audit import as_json
 from topics.cache import CachedTopic, as_known
 from topics.heads import LOCK_CURRENT_HEAD
+from topics.models import IdempotencyKey
 
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -131,11 +132,11 @@ def write_state(name: str, kind: StateKind, rows: Sequence[Any]) -> Script[int]:
 class Key(msgspec.Struct, forbid_unknown_fields=True):
     """An idempotency key that a topic remembers."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=256)]
+    key: Annotated[str, Meta(min_length=1, max_length=IdempotencyKey.MOST_CHARACTERS)]
     first_seq: Number
     last_seq: Number
     ts: Number
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | None = None
+    digest: Annotated[str, Meta(pattern="^([0-9a-f]{32}|[0-9a-f]{64})$")] | None = None  # of HTTP, or of SQL
 
 
 # A range of the primary key. Keys that the topic has forgotten are left out.

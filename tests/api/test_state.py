@@ -9,7 +9,7 @@ import pytest
 from tests.api.clients import ApiClient, Reply
 from tests.api.test_sealed import seal
 from tests.groups.member import session_of
-from tests.instances import until
+from tests.instances import Instance, until
 
 ID = "00000000-0000-4000-8000-000000000000"
 LEASE = {"seq": 1, "node": None, "id": None, "deadline": 1, "deliveries": 1, "claimed_ts": 1, "error": None}
@@ -82,6 +82,16 @@ def test_keys_are_known_to_the_copy(api: ApiClient, name: str) -> None:
     assert api.post(f"/v0/topics/{dest}", straddles).json["seqs"] == [3, 4]
     other = api.post(f"/v0/topics/{dest}", {"records": [{"data": "x"}], "idempotency_keys": ["three"]})
     assert other.code == "idempotency_mismatch"
+
+
+def test_keys_of_sql_are_known_to_the_copy(server: Instance, api: ApiClient, name: str) -> None:
+    append = "SELECT first_seq FROM topics.append(%s, '[{\"data\": 1}]', idempotency_key => 'k')"
+    with server.connect() as app:
+        assert app.execute(append, [name]).fetchone() == (1,)
+        dest = moved(api, name, "keys")
+        assert rows(api, dest, "keys") == rows(api, name, "keys")
+        assert app.execute(append, [dest]).fetchone() == (1,)
+    assert api.get(f"/v0/topics/{dest}").json["head_seq"] == 1
 
 
 def test_keys_outside_the_window_are_left_out(api: ApiClient, name: str) -> None:

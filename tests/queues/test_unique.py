@@ -76,6 +76,14 @@ def test_a_repeated_append_gets_the_answer_of_the_first_one(api: ApiClient, queu
     assert send(api, queue, "c", idempotency_keys=["of-a"]).code == "idempotency_mismatch"
 
 
+def test_an_append_can_have_the_longest_key(api: ApiClient, queue: str) -> None:
+    key = "k" * 256
+    tags = [f"t{place}" for place in range(12)]
+    first = told(send(api, queue, *tags, idempotency_key=key))
+    assert first == (list(range(1, 13)), False, [])
+    assert told(send(api, queue, *tags, idempotency_key=key))[:2] == (first[0], True)
+
+
 def test_two_jobs_of_one_tag_in_an_append_are_refused(api: ApiClient, queue: str) -> None:
     reply = send(api, queue, "a", None, "a")
     assert (reply.status, reply.code) == (400, "invalid_request")

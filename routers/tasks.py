@@ -126,6 +126,7 @@ sweeps = Sweeps()
 @shared_task(name="routers.sweep")
 def sweep() -> None:
     left = sweeps.left()
-    random.shuffle(left)  # if a source fails, because another client holds the head of a dest, the next sweep reaches others
+    # A source fails while another client holds the head of a dest. Then the next sweep reaches other sources.
+    random.shuffle(left)
     for source_id in left:
         forward(source_id)  # the next sweep finds the rest

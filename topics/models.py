@@ -339,7 +339,8 @@ class IdempotencyKey(models.Model):
     The digest is null for an append from before digests existed. For such a key, any records count as the same.
     """
 
-    MOST_CHARACTERS = 256 + 8  # the key of a client, and `#` with a record's place, if a topic remembers each record by itself
+    # The key of a client, and `#` with a record's place in a topic that remembers each record by itself.
+    MOST_CHARACTERS = 256 + 8
 
     pk = models.CompositePrimaryKey("topic_id", "key")
     # Without a constraint: an append that keeps a key holds the head, and so does a delete of the topic.

@@ -225,7 +225,9 @@ def test_a_blocked_router_does_not_wait_for_the_time_of_a_clock_that_was_ahead(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_source_whose_dest_is_held_does_not_keep_the_sweep_from_the_others(
-    views: ApiClient, names: Iterator[str], locker: psycopg.Connection[Any]
+    views: ApiClient,
+    names: Iterator[str],
+    locker: psycopg.Connection[Any],  # noqa: F811
 ) -> None:
     pairs = [(next(names), next(names)) for _ in range(4)]
     for source, dest in pairs:

@@ -260,7 +260,6 @@ class UpstreamConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self.rest = data[upgrade.args[0] :]
             self.transport.pause_reading()
-            self._answered()
         except httptools.HttpParserError as error:
             # After a bodiless answer no data may follow. If data follow, they are ignored and the connection ends.
             if self.head is not None or self.body is not None:
@@ -380,7 +379,9 @@ class UpstreamConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         assert self.parser is not None
         status = self.parser.get_status_code()
-        if 100 <= status < 200 and status != 101:
+        if status == 101:
+            self.rest = b""  # httptools reports the answer's end, but the connection is not free for another request
+        elif 100 <= status < 200:
             return
         length: int | None = None
         for name, value in self.headers:

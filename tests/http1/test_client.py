@@ -395,6 +395,32 @@ def test_an_upgrade_hands_both_sockets_over() -> None:
     run(main())
 
 
+def test_a_connection_that_was_upgraded_serves_no_other_request() -> None:
+    async def main() -> None:
+        asked = [0]
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            asked[0] += 1
+            writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+            await reader.read()
+
+        async with raw(talk) as pool:
+            upgrade = (b"GET", b"/", [(b"connection", b"upgrade"), (b"upgrade", b"x")])
+            answers = [await pool.send(*upgrade)]
+            assert not pool.idle
+            answers.append(await pool.send(*upgrade))  # while nobody has taken the first one over
+            assert ([answer.status for answer in answers], asked) == ([101, 101], [2])
+            assert pool.open == 2
+            answers[0].take_over()[0].close()
+            answers[1].close()
+            while pool.connections:
+                await asyncio.sleep(0.01)
+            assert pool.open == 0
+
+    run(main())
+
+
 def test_tls_with_an_authority_and_certificates_of_both_sides() -> None:
     authority = trustme.CA()
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -85,7 +85,9 @@ class RequestReader:
         self.strange = ""  # a method that httptools does not know
         self.rest = b""  # in UPGRADE: the bytes behind the request
         self.head_size = 0
-        self.arrived = 0  # bytes of a head, or of a body since its deadline was set
+        # Bytes since a head began, or since the last part of a body. Those of a line that has not ended count, too.
+        self.unfinished = 0
+        self.arrived = 0  # bytes of a body since its deadline was set
         self.refusal: Refused | None = None  # raised while httptools parses
 
     def receive(self, data: bytes) -> None:
@@ -97,12 +99,11 @@ class RequestReader:
         is_between = before is BETWEEN or before is METHOD
         if is_between and (before is METHOD or not USUAL.match(data)):
             data = self.readable(self.method + data)
+        self.unfinished += len(data)
         if data:
             self.feed(data, is_between)
-        if self.state is HEAD and before is HEAD:
-            self.arrived += len(data)  # of a field that has not ended, too
-            if self.arrived > self.limits.head_bytes:
-                self.refuse(head_too_large(self.limits))
+        if self.unfinished > self.limits.head_bytes and self.state in (HEAD, BODY):
+            self.refuse(head_too_large(self.limits))
         if self.state in (METHOD, HEAD) and (before not in (METHOD, HEAD) or self.connection.deadline == NEVER):
             self.connection.deadline = self.connection.loop.time() + self.limits.head_seconds
 
@@ -198,7 +199,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         if self.state is not RESUMING:
-            self.headers, self.target, self.head_size, self.arrived = [], b"", 0, 0
+            self.headers, self.target, self.head_size, self.unfinished = [], b"", 0, 0
             self.state = HEAD
 
     def on_url(self, url: bytes) -> None:
@@ -227,7 +228,7 @@ class RequestReader:
         except Refused as refusal:
             self.refusal = refusal
             raise
-        self.state, self.current, self.arrived = BODY, request, 0
+        self.state, self.current, self.arrived, self.unfinished = BODY, request, 0, 0
         self.connection.deadline = NEVER  # the head's deadline is no longer valid
         self.heads.append(request)
         self.last = Exchange(request)
@@ -236,6 +237,7 @@ class RequestReader:
     def on_body(self, part: bytes) -> None:
         assert self.current is not None
         self.arrived += len(part)
+        self.unfinished = 0
         body, most = self.current.body, self.limits.body_bytes
         if body.size + len(part) > most:
             self.refusal = too_large(most)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from http1 import Limits, Request, Response
 from tests.deadlines import DEADLINE
 from tests.http1.served import Served, at_once, echo, rest, some, statuses
+from tests.instances import until
 
 POST = b"POST /x HTTP/1.1\r\nhost: a\r\n"
 LAST = b"GET /last HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
@@ -193,6 +194,30 @@ def test_a_head_of_200_kb_is_read_and_a_larger_one_is_431(echoing: Served) -> No
         b"GET /a HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 400_000,  # and does not end
     ):
         assert statuses(echoing.exchange(head)) == [431]
+
+
+@pytest.mark.parametrize("line", [b"1\r\na\r\n0\r\nx: ", b"1\r\na\r\n1;"], ids=["trailer", "chunk"])
+def test_a_line_behind_a_body_or_between_its_chunks_has_the_limit_of_a_head(echoing: Served, line: bytes) -> None:
+    fits = POST + b"connection: close\r\n" + CHUNKS + line + b"y" * 200_000  # arrives in pieces
+    assert bodies(echoing.exchange(fits + b"\r\n\r\n" if b"x" in line else fits + b"\r\nb\r\n0\r\n\r\n"))
+    assert statuses(echoing.exchange(POST + CHUNKS + line + b"y" * 1024 * 1024)) == [431]
+
+
+def test_heads_that_arrive_together_have_the_limit_each(serve) -> None:
+    """The data may begin and end within a head."""
+    served = serve(at_once)
+    one = b"GET / HTTP/1.1\r\nhost: a\r\nx: %b\r\n\r\n" % (b"y" * 10_000)
+
+    async def arrive(data: bytes) -> None:
+        (connection,) = served.server.connections
+        connection.data_received(data)
+
+    with served.connection() as opened:
+        until(lambda: served.server.connections, "the connection")
+        served.call(arrive(one[:10]))
+        served.call(arrive(one[10:] + one * 24 + LAST[:10]))
+        opened.sendall(LAST[10:])
+        assert statuses(rest(opened)) == [200] * 26
 
 
 def test_a_body_is_refused_before_it_is_read_where_its_length_is_known(serve) -> None:

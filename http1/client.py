@@ -22,6 +22,8 @@ from http1.deadlines import NEVER, Deadlines
 from http1.messages import BODILESS, Headers
 
 MOST_WRITTEN = 256 * 1024  # unsent bytes of a request to a slow server
+MOST_HEAD = 256 * 1024  # bytes of an answer's head, of the lines between two parts of its body, and of its trailers
+MOST_FIELDS = 250  # of an answer's head
 Opener = Callable[[str, int], Awaitable[socket.socket]]  # host and port to a connected socket
 NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 
@@ -30,9 +32,9 @@ class Failure(Exception):
     """No answer arrived, or only a part of it.
 
     `kind`: `connect` (no connection), `full` (all connections of the pool are in use, or no file descriptor is free), `timeout`
-    (connected, but no answer), `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may
-    have seen the request. If False, the server has certainly not seen it. `stale`: the connection was kept from an earlier
-    request, and ended before the first byte of the answer.
+    (connected, but no answer), `closed` (the connection ended), `malformed` (the answer is not HTTP, or its head is too large).
+    `reached`: the server may have seen the request. If False, the server has certainly not seen it. `stale`: the connection was
+    kept from an earlier request, and ended before the first byte of the answer.
     """
 
     def __init__(self, kind: str, message: str, *, reached: bool, stale: bool = False) -> None:
@@ -230,6 +232,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.drained: asyncio.Future[None] | None = None
         self.served = 0  # answered requests of this connection
         self.written = self.heard = False
+        # Bytes since the request, the answer's head, or the last part of its body. Those of a line that has not ended count, too.
+        self.unfinished = 0
         self.bodiless = self.until_eof = False
         self.rest: bytes | None = None  # bytes behind a 101
 
@@ -254,6 +258,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.abort()
             return
         self.heard = True
+        self.unfinished += len(data)
         assert self.parser is not None
         try:
             self.parser.feed_data(data)
@@ -265,6 +270,8 @@ class UpstreamConnection(asyncio.Protocol):
             if self.head is not None or self.body is not None:
                 self._fail(Failure("malformed", f"invalid HTTP/1.1 from {self.pool.name}: {error}", reached=True))
             self.abort()
+        if self.unfinished > MOST_HEAD and (self.head is not None or self.body is not None):
+            self._head_too_large()
 
     def eof_received(self) -> bool:
         # An answer without a length ends with its connection.
@@ -326,6 +333,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.headers: Headers = []
         self.bodiless = method == b"HEAD"
         self.heard = False
+        self.unfinished = 0
         self.written = True
         self.head = self.loop.create_future()
         self.wait = wait
@@ -375,6 +383,8 @@ class UpstreamConnection(asyncio.Protocol):
         if self.head is None:
             return  # trailers
         self.headers.append((name.lower(), value))
+        if len(self.headers) > MOST_FIELDS:
+            self._head_too_large()
 
     def on_headers_complete(self) -> None:
         assert self.parser is not None
@@ -383,6 +393,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.rest = b""  # httptools reports the answer's end, but the connection is not free for another request
         elif 100 <= status < 200:
             return
+        self.unfinished = 0
         length: int | None = None
         for name, value in self.headers:
             if name == b"content-length":
@@ -406,6 +417,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._answered()
 
     def on_body(self, part: bytes) -> None:
+        self.unfinished = 0
         if self.body is not None:
             self.deadline = self.loop.time() + self.pool.waits.silence
             self.body.feed(part)
@@ -466,6 +478,10 @@ class UpstreamConnection(asyncio.Protocol):
         self.ending = True
         if not self.lost:
             self.transport.abort()
+
+    def _head_too_large(self) -> None:
+        self._fail(Failure("malformed", f"the head of the answer of {self.pool.name} is too large", reached=True))
+        self.abort()
 
     def _fail(self, failure: Failure) -> None:
         head, self.head = self.head, None

@@ -13,6 +13,8 @@ import uvloop
 from http1 import Failure, Limits, Pool, Request, Response, Server, Upgrade, Waits
 from tests.http1.served import parts
 
+ONE_CHUNK = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"
+ENDLESS = b"y" * 1024 * 1024
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
 
 
@@ -178,6 +180,12 @@ def test_one_that_falls_silent_within_an_answer_times_out_too() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
         b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        pytest.param(b"HTTP/1.1 200 OK\r\nx: " + ENDLESS, id="a field without an end"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + (b"x: " + b"y" * 9000 + b"\r\n") * 100, id="a head without an end"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 300 + b"content-length: 0\r\n\r\n", id="300 fields"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 30_000, id="no answer but 100"),
+        pytest.param(ONE_CHUNK + b"0\r\nx: " + ENDLESS, id="a trailer without an end"),
+        pytest.param(ONE_CHUNK + b"1;" + ENDLESS, id="a chunk's line without an end"),
     ],
 )
 def test_what_is_not_http_is_a_failure_and_its_connection_ends(said: bytes) -> None:
@@ -192,6 +200,23 @@ def test_what_is_not_http_is_a_failure_and_its_connection_ends(said: bytes) -> N
                 await (await pool.send(b"GET", b"/")).body.read()
             assert (failed.value.kind, failed.value.reached) == ("malformed", True)
             assert not pool.idle
+
+    run(main())
+
+
+def test_an_answer_has_a_long_head_and_long_trailers() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for _ in range(2):
+                await reader.readuntil(b"\r\n\r\n")
+                long = b"x: " + b"y" * 200_000 + b"\r\n"  # arrives in pieces
+                writer.write(b"HTTP/1.1 200 OK\r\n" + long + b"transfer-encoding: chunked\r\n\r\n")
+                writer.write(b"1\r\na\r\n0\r\n" + long + b"\r\n")
+
+        async with raw(talk) as pool:
+            for _ in range(2):
+                answer = await pool.send(b"GET", b"/")
+                assert (len(answer.headers[0][1]), await answer.body.read()) == (200_000, b"a")
 
     run(main())
 

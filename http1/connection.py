@@ -205,12 +205,21 @@ class Connection(asyncio.Protocol):
 
     def want_body(self) -> None:
         request, queue = self.reader.current, self.exchanges.queue
-        if request is not None and queue and queue[0].request is request and queue[0].state is not BEGUN:
+        if request is not None and queue and queue[0].request is request:
             for place, (name, _) in enumerate(request.headers):
                 if name == b"expect":
                     del request.headers[place]
-                    self.transport.write(CONTINUE)
+                    if queue[0].state is not BEGUN:  # otherwise the word would be a part of the answer
+                        self.transport.write(CONTINUE)
+                    self.deadline = NEVER  # the client's time begins now
+                    self.mark()
                     break
+
+    @property
+    def is_body_wanted(self) -> bool:
+        """Whether the client has to send the body now. It may wait for the word to continue."""
+        request = self.reader.current
+        return not self.paused and request is not None and all(name != b"expect" for name, _ in request.headers)
 
     # -- Answers, from the exchanges ---------------------------------------------------------------------------------
 
@@ -313,11 +322,12 @@ class Connection(asyncio.Protocol):
                 log.info("A client that read nothing was disconnected")
                 self.abort()
         elif state is reader.BODY:
-            if self.paused:  # our side does not read
-                self.reader.arrived, self.deadline = 0, now + self.limits.upload_grace_seconds
-            else:
+            if self.is_body_wanted:
                 self.reader.refuse(too_slow(self.limits))
-        elif state is reader.HEAD:
+                self.mark()  # the handler may take its time until it answers
+            else:
+                self.reader.arrived, self.deadline = 0, now + self.limits.upload_grace_seconds
+        elif state is reader.HEAD or (state is reader.METHOD and self.exchanges.queue):
             self.reader.refuse(head_too_slow(self.limits))
         else:
             self.transport.close()

@@ -37,6 +37,16 @@ class Served:
     def call(self, awaitable: Any, seconds: float = DEADLINE) -> Any:
         return asyncio.run_coroutine_threadsafe(awaitable, self.loop).result(seconds)
 
+    def later(self, seconds: float) -> None:
+        """The server looks at its deadlines as it does when so many seconds have passed."""
+
+        async def look() -> None:
+            now = self.loop.time() + seconds
+            for each in [each for each in self.server.connections if each.deadline <= now]:
+                each.expire(now)
+
+        self.call(look())
+
     def stop(self) -> None:
         self.call(self.server.drain(0))
         # A client may be in a TLS handshake, which the server does not know yet. uvloop complains of a loop that closes then.

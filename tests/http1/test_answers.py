@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from http1 import BrokenOff, Limits, Request, Response, Server, Upgrade
+from http1 import BrokenOff, Limits, Refused, Request, Response, Server, Upgrade
 from tests.deadlines import DEADLINE
 from tests.http1.served import TEXT, Served, at_once, parts, rest, some, statuses
 from tests.instances import until
@@ -301,6 +301,99 @@ def test_a_head_behind_a_whole_request_has_its_time(serve, begun: bytes, told: l
     with served.connection() as opened:
         opened.sendall(get("/") + begun)
         assert statuses(rest(opened)) == told
+
+
+class Waiting:
+    """A handler that begins to read only after `go`."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.waits: list[asyncio.Event] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.waits.append(asyncio.Event())
+        await self.waits[-1].wait()
+        return await sized(request)
+
+    def go(self) -> None:
+        self.served.loop.call_soon_threadsafe(self.waits[-1].set)
+
+
+@pytest.fixture
+def waiting(serve) -> Waiting:
+    served = serve(at_once)
+    served.server.handler = Waiting(served)
+    return served.server.handler
+
+
+EXPECT = b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n"
+WORD = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def test_a_client_that_waits_for_a_word_is_not_slow(waiting: Waiting) -> None:
+    with waiting.served.connection() as opened:
+        opened.sendall(EXPECT)
+        until(lambda: waiting.waits, "the request")
+        for seconds in (20, 40, 60):
+            waiting.served.later(seconds)
+        waiting.go()
+        assert some(opened, b"\r\n\r\n") == WORD
+        opened.sendall(b"abc")
+        assert statuses(some(opened, b"\r\n\r\n3")) == [200]
+
+
+def test_its_time_begins_with_the_word(waiting: Waiting) -> None:
+    with waiting.served.connection() as opened:
+        opened.sendall(EXPECT)
+        until(lambda: waiting.waits, "the request")
+        waiting.served.later(20)
+        waiting.go()
+        assert some(opened, b"\r\n\r\n") == WORD
+        waiting.served.later(15)
+        assert statuses(rest(opened)) == [400]
+
+
+def test_no_word_comes_within_an_answer_and_the_client_has_its_time(serve) -> None:
+    ended: list[str] = []
+
+    async def begun(request: Request) -> AsyncIterator[bytes]:
+        yield b"begun"
+        try:
+            await request.body.read()
+        except Refused as refused:
+            ended.append(refused.message)
+            raise
+
+    served = serve(lambda request: Response(200, (), begun(request)))
+    with served.connection() as opened:
+        opened.sendall(EXPECT)
+        some(opened, b"begun\r\n")
+        served.later(20)
+        served.later(40)
+        assert b"100" not in rest(opened)
+    assert [message for message in ended if "too slowly" in message]
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc", [400]),
+        (get("/") + b"GET / HTTP/1.1\r\nhost: ", [200, 400]),
+        (get("/") + b"FOO", [200, 400]),
+    ],
+)
+def test_a_request_that_comes_too_late_is_refused_when_the_handler_is_ready(
+    waiting: Waiting, late: bytes, told: list[int]
+) -> None:
+    with waiting.served.connection() as opened:
+        opened.sendall(late)
+        until(lambda: waiting.waits, "the request")
+        for seconds in (20, 40):
+            waiting.served.later(seconds)
+        waiting.go()
+        answers = rest(opened)
+        assert statuses(answers) == told
+        assert b"too slowly" in answers
 
 
 def test_a_body_at_the_least_rate_is_read(serve) -> None:

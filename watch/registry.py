@@ -130,14 +130,15 @@ class Registry:
             await self.hub.store.drive(self.exchange())
 
     def exchange(self) -> Script[None]:
-        keys = list(self.own)
+        written = dict(self.own)
         arguments = {"process": self.process, "now": now_ms(), "stale_ms": STALE_MS}
-        own = {"keys": keys, "counts": [self.own[key] for key in keys]}
+        own = {"keys": list(written), "counts": list(written.values())}
         yield Statement(WRITE_COUNTS, {**arguments, **own})
         self.others = Counter(dict((yield Statement(READ_COUNTS, arguments))))
         yield Statement(FORGET_COUNTS, arguments)
-        for key in [key for key in keys if not self.own[key]]:
-            del self.own[key]
+        for key, count in written.items():
+            if count == self.own[key] == 0:  # a count that became 0 meanwhile is written the next time
+                del self.own[key]
 
     # -- Positions ----------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,22 @@
 """Keys and caps: allowed topics of a stream, and the number of streams."""
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from base.clock import now_ms
+from store.script import Script, run
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, Stream, new_name
+from topics.models import StreamCount
+from watch.hub import Hub
+from watch.registry import Registry
 from wire.access import client
+from wire.access.keys import OPEN
 
 KEYS = "alpha:read+write+admin,beta:read:b-,gamma:write,delta:read+write+admin"
 
@@ -261,6 +268,29 @@ def test_streams_of_a_process_that_died_ahead_of_time_count_no_longer(instances)
     with instance.connect() as database:
         database.execute("INSERT INTO topics_streamcount VALUES ('dead', '', 2, %s)", [now_ms() + 3_600_000])
     opened(api, f"/v0/topics/{name}/events").close()
+
+
+@pytest.mark.django_db
+def test_streams_that_end_while_their_count_is_written_do_not_count_longer() -> None:
+    registry = Registry(cast("Hub", SimpleNamespace(chores=[])))
+    registry.own[OPEN.holder] = 2
+
+    def exchange(ending: int) -> Script[None]:
+        """So many streams end while the counts are written."""
+        steps = registry.exchange()
+        answer = yield next(steps)
+        for _ in range(ending):
+            registry.exit(OPEN)
+        with suppress(StopIteration):
+            while True:
+                answer = yield steps.send(answer)
+
+    def counts() -> list[int]:
+        return list(StreamCount.objects.filter(process=registry.process).values_list("count", flat=True))
+
+    for ending, written, own in ((0, [2], [2]), (2, [2], [0]), (0, [0], [])):
+        run(exchange(ending))
+        assert (counts(), list(registry.own.values())) == (written, own)
 
 
 @pytest.mark.parametrize("path", ["topics/x/events", "topics/x/work", "topics/x/groups/g/stream", "watch/w", "ws"])

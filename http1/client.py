@@ -164,19 +164,20 @@ class Pool:
     async def _connect(self) -> UpstreamConnection:
         tls, loop = self.tls, asyncio.get_running_loop()
         server_name = self.host if tls is not None else None
+        connection = UpstreamConnection(self, tls)
         self.open += 1
         try:
             if self.opener is None:
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self, tls), self.host, self.port, ssl=tls, server_hostname=server_name
+                await loop.create_connection(
+                    lambda: connection, self.host, self.port, ssl=tls, server_hostname=server_name
                 )
             else:
                 opened = await self.opener(self.host, self.port)
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self, tls), sock=opened, ssl=tls, server_hostname=server_name
-                )
+                await loop.create_connection(lambda: connection, sock=opened, ssl=tls, server_hostname=server_name)
         except BaseException:
-            self.freed(closed=True)
+            if connection in self.connections:  # it was just made. Then uvloop does not call its connection_lost.
+                connection.abort()
+            connection.leave()
             raise
         return connection
 
@@ -282,10 +283,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self.lost:
             return
-        self.lost = True
-        self.pool.connections.discard(self)
-        self.pool.deadlines.discard(self)
-        self.pool.freed(closed=True)
+        self.leave()
         if self.drained is not None and not self.drained.done():
             self.drained.set_result(None)
         stale = self.served > 0 and not self.heard
@@ -467,12 +465,17 @@ class UpstreamConnection(asyncio.Protocol):
 
     def hand_over(self) -> tuple[asyncio.Transport, bytes]:
         if not self.lost:
+            self.leave()
+            self.transport.resume_reading()
+        return self.transport, self.rest or b""
+
+    def leave(self) -> None:
+        """Leaves the pool. Its place there is free for another connection."""
+        if not self.lost:
             self.lost = True
             self.pool.connections.discard(self)
             self.pool.deadlines.discard(self)
             self.pool.freed(closed=True)
-            self.transport.resume_reading()
-        return self.transport, self.rest or b""
 
     def abort(self) -> None:
         self.ending = True

@@ -11,6 +11,7 @@ import trustme
 import uvloop
 
 from http1 import Failure, Limits, Pool, Request, Response, Server, Upgrade, Waits
+from http1.client import UpstreamConnection
 from tests.http1.served import parts
 
 ONE_CHUNK = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"
@@ -18,8 +19,8 @@ ENDLESS = b"y" * 1024 * 1024
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
 
 
-def run(main: Any) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+def run(main: Any, loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop) -> None:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(asyncio.wait_for(main, 60))
 
 
@@ -357,6 +358,32 @@ def test_a_connection_goes_to_the_next_request_if_the_one_that_waited_for_it_is_
             assert waiting[0].cancelled()
 
     run(main())
+
+
+@pytest.mark.parametrize("loop_factory", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_a_request_that_is_given_up_when_its_connection_opens_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def main() -> None:
+        async with served(echo, most=1) as (server, pool):
+            made = UpstreamConnection.connection_made
+
+            def made_too_late(connection: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
+                made(connection, transport)
+                given_up.cancel()
+
+            with monkeypatch.context() as patched:
+                patched.setattr(UpstreamConnection, "connection_made", made_too_late)
+                given_up = asyncio.create_task(pool.send(b"GET", b"/"))
+                await asyncio.wait([given_up])
+            assert given_up.cancelled()
+            while server.connections:
+                await asyncio.sleep(0.01)
+            assert (pool.open, pool.connections, pool.deadlines.members) == (0, set(), set())
+            assert (await pool.send(b"GET", b"/")).status == 200
+            assert pool.open == len(pool.connections) == 1
+
+    run(main(), loop_factory)
 
 
 def test_a_request_that_is_given_up_ends_its_connection() -> None:

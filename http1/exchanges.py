@@ -33,10 +33,15 @@ class Exchange:
         self.state = OPEN
         self.held: list[bytes] = []
         self.task: asyncio.Task[None] | None = None
-        self.turn: asyncio.Future[None] | None = None  # resolved when this exchange is the first
+        self.turn: asyncio.Future[None] | None = None  # resolved when this exchange is the first, or never will be
         # Of an answer that the handler writes itself: resolved when the client has disconnected.
         self.gone: asyncio.Future[None] | None = None
         self.ends = request is None or not request.keep_alive  # the connection ends after the answer
+
+    def end_wait(self) -> None:
+        """Ends the wait for its turn, because it is the first, or because its connection is over."""
+        if self.turn is not None and not self.turn.done():
+            self.turn.set_result(None)
 
 
 class ExchangingConnection(Protocol):
@@ -119,7 +124,7 @@ class Exchanges:
             await asyncio.shield(self.drained)
 
     async def turn(self, exchange: Exchange) -> None:
-        """Waits until an exchange is the first."""
+        """Waits until an exchange is the first, or its connection is over."""
         exchange.turn = self.connection.loop.create_future()
         await exchange.turn
 
@@ -146,8 +151,7 @@ class Exchanges:
         if exchange.held:
             self.transport.write(b"".join(exchange.held))
             exchange.held.clear()
-        if exchange.turn is not None and not exchange.turn.done():
-            exchange.turn.set_result(None)
+        exchange.end_wait()
         if exchange.request is not None:
             self.connection.came_first(exchange.request)
 
@@ -168,10 +172,11 @@ class Exchanges:
             self.hand_over(exchange, answer)
 
     def drop(self) -> None:
-        """Drops all exchanges. Their handlers are cancelled."""
+        """Drops all exchanges, because the connection ends. Their handlers are cancelled."""
         for exchange in self.queue:
             if exchange.task is not None:
                 exchange.task.cancel()
+            exchange.end_wait()
         self.queue.clear()
 
     def lose(self, cancels: bool) -> None:
@@ -179,6 +184,7 @@ class Exchanges:
         if self.drained is not None and not self.drained.done():
             self.drained.set_result(None)
         for exchange in self.queue:
+            exchange.end_wait()
             if exchange.gone is not None:
                 exchange.gone.set_result(None)
             elif exchange.task is not None and (cancels or exchange.state is BEGUN):

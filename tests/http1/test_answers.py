@@ -5,10 +5,11 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from http1 import BrokenOff, Limits, Refused, Request, Response, Server, Upgrade
+from http1 import BrokenOff, Limits, Refused, Request, Response, Server, Upgrade, Writer, WrittenAnswer
 from tests.deadlines import DEADLINE
 from tests.http1.served import TEXT, Served, at_once, parts, rest, some, statuses
 from tests.instances import until
@@ -468,6 +469,38 @@ def test_a_stream_may_begin_where_an_upgrade_was_offered(serve) -> None:
         opened.sendall(SWITCH)
         some(opened, b"begun")
     until(lambda: ended, "the stream to end")
+
+
+@pytest.mark.parametrize(("last", "closes"), [(get("/written"), False), (get("/written"), True), (SWITCH, True)])
+def test_an_answer_that_waits_for_its_turn_ends_with_its_connection(serve, last: bytes, closes: bool) -> None:
+    go = asyncio.Event()
+
+    async def first() -> Response:
+        await go.wait()
+        return Response(200, close=True)
+
+    async def write(writer: Writer) -> None:
+        writer.begin(Response(200))
+        await writer.write(b"x" * 300_000)
+
+    def handler(request: Request) -> Any:
+        if request.target == b"/written":
+            return WrittenAnswer(write)
+        return first() if request.target == b"/first" else upgrading(request)
+
+    served = serve(handler)  # the answer to the first request closes the connection, or the client does
+
+    async def tasks() -> int:
+        return len(asyncio.all_tasks())
+
+    before = served.call(tasks())
+    with served.connection() as opened:
+        opened.sendall(get("/first") + last)
+        until(lambda: served.call(tasks()) == before + 2, "both to be handled")
+        if closes:
+            served.loop.call_soon_threadsafe(go.set)
+            assert statuses(rest(opened)) == [200]
+    until(lambda: served.call(tasks()) == before, "both to end")
 
 
 # -- Processes and the end -------------------------------------------------------------------------------------------

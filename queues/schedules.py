@@ -111,12 +111,13 @@ def next_ts(cron: str, zone: ZoneInfo, after: int) -> int:
     if len(cron) > MOST_CRON_CHARACTERS or len(cron.split()) != 5:
         raise InvalidRequest(invalid, field="cron")
     try:
-        found = next(CronSim(cron, datetime.fromtimestamp(after // 1000, zone)))
+        named = CronSim(cron, datetime.fromtimestamp(after // 1000, zone))
+        # In an hour that the clocks repeat, CronSim begins with the times of the first hour, which have passed.
+        return next(ts for found in named if (ts := int(found.timestamp() * 1000)) > after)
     except CronSimError as error:
         raise InvalidRequest(f"{invalid} ({error})", field="cron") from error
     except (StopIteration, OverflowError) as error:
         raise InvalidRequest(f"cron {cron!r} names no time in the next 50 years", field="cron") from error
-    return int(found.timestamp() * 1000)
 
 
 def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[StoredSchedule, bool]]:

@@ -36,6 +36,7 @@ from topics.config import Config
 NOW = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)  # the day before Europe changes its clocks
 MINUTE = 60_000
 BERLIN = ZoneInfo("Europe/Berlin")
+SECOND_HOUR = datetime(2026, 10, 25, 2, 5, tzinfo=BERLIN, fold=1)  # Europe sets its clocks back, and it is 02:05 again
 
 
 @pytest.fixture
@@ -160,6 +161,25 @@ def test_cron_lines_follow_the_clocks_of_their_timezone() -> None:
     ]
     # The clocks go from 03:00 to 02:00: a job of a fixed time comes once.
     assert times("30 2 * * *", datetime(2026, 10, 24, 12, tzinfo=BERLIN), 2) == ["10-25 02:30+0200", "10-26 02:30+0100"]
+    assert times("30 2 * * *", SECOND_HOUR, 1) == ["10-26 02:30+0100"]
+    assert times("10,50 2 * * *", SECOND_HOUR, 2) == ["10-26 02:10+0100", "10-26 02:50+0100"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Europe/London", "America/New_York", "America/Havana", "America/Santiago", "Africa/Cairo", "Australia/Lord_Howe"],
+)
+def test_the_next_time_is_later_in_every_hour_that_the_clocks_skip_or_repeat(name: str) -> None:
+    zone = ZoneInfo(name)
+    hours = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=n) for n in range(365 * 24)]
+    offsets = [hour.astimezone(zone).utcoffset() for hour in hours]
+    changes = [hours[n] for n in range(1, len(hours)) if offsets[n] != offsets[n - 1]]
+    assert len(changes) == 2
+    for change in changes:
+        for minutes in range(-120, 120, 7):
+            after = int((change + timedelta(minutes=minutes)).timestamp() * 1000)
+            for hour in (0, 1, 2, 23):
+                assert next_ts(f"5,35 {hour} * * *", zone, after) > after, (change, minutes, hour)
 
 
 @settings(max_examples=examples(40))
@@ -264,6 +284,21 @@ def test_times_that_a_clock_ahead_has_stored_are_set_back() -> None:
     assert run(get_schedule("q", "later")).due_ts == NOW + 30 * MINUTE
     assert run(get_schedule("q", "once")).due_ts == NOW + day
     assert run(append_due(NOW + 10 * MINUTE)) == 1
+
+
+@pytest.mark.guarantee("Q4")
+@pytest.mark.usefixtures("_empty")
+def test_a_job_of_a_fixed_hour_comes_once_when_the_clocks_go_back() -> None:
+    """In the second hour, a PUT, a look for times that are too late, and the job of the first hour each plan the next time."""
+    now = int(SECOND_HOUR.timestamp() * 1000)
+    tomorrow = int(datetime(2026, 10, 26, 2, 30, tzinfo=BERLIN).timestamp() * 1000)
+    for first, planned, expected in ((now, tomorrow, 0), (now - 60 * MINUTE, now - 35 * MINUTE, 1)):
+        found, _ = run(put_schedule("q", "s", Times(None, "30 2 * * *", "Europe/Berlin"), one(), first))
+        assert found.due_ts == planned
+        assert run(append_due(now)) == expected
+        assert run(set_back(now)) == 0
+        assert run(get_schedule("q", "s")).due_ts == tomorrow
+    assert jobs() == [1]
 
 
 def test_times_are_looked_at_first_and_after_a_step_back_of_the_clock() -> None:

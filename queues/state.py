@@ -26,7 +26,10 @@ Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Lease(msgspec.Struct, forbid_unknown_fields=True):
-    """A job that a node holds, or that came back. Without a node, the job waits until the deadline."""
+    """A job that a node holds, or that came back. Without a node, the job waits until the deadline.
+
+    A job that was delivered too often has an empty node and no id, because a claim keeps it for the dead letter topic.
+    """
 
     seq: Number
     node: str | None
@@ -58,7 +61,7 @@ ON CONFLICT (topic_id, seq, durable) DO UPDATE
 
 def check_lease(row: Lease, head_seq: int) -> None:
     check_seqs(head_seq, seq=row.seq)
-    if (row.node is None) != (row.id is None):
+    if (not row.node) != (row.id is None):
         raise InvalidRequest("rows: a lease has both node and id, or neither", field="rows")
     if row.node is not None:
         check_node(row.node)

@@ -125,6 +125,21 @@ def test_a_lease_keeps_its_deadline_and_its_deliveries(api: ApiClient, name: str
     assert api.post(f"/v0/topics/{dest}/ack", acked).json["acked"] == 1
 
 
+def test_a_job_that_could_not_become_a_dead_letter_moves(api: ApiClient, name: str) -> None:
+    seal(api, f"{name}-dead")
+    config = {"type": "queue", "max_deliveries": 1, "dead_letter": f"{name}-dead"}
+    api.put(f"/v0/topics/{name}", config)
+    api.post(f"/v0/topics/{name}", {"records": [{"data": 1}]})
+    api.post(f"/v0/topics/{name}/claim", {"node": "w"})
+    api.post(f"/v0/topics/{name}/nack", {"node": "w", "seqs": [1]})
+    assert api.post(f"/v0/topics/{name}/claim", {"node": "w"}).json["claimed"] == []
+    (lease,) = rows(api, name, "leases")
+    assert (lease["node"], lease["id"]) == ("", None)
+    dest = moved(api, name, "leases", "queue", **config)
+    assert rows(api, dest, "leases") == [lease]
+    assert api.get(f"/v0/topics/{dest}").json["queue"]["in_flight"] == 1
+
+
 def test_a_queue_that_nobody_claimed_from_moves(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"type": "queue"})
     api.post(f"/v0/topics/{name}", {"records": [{"data": 1}]})
@@ -205,6 +220,7 @@ def test_only_a_sealed_topic_takes_state(api: ApiClient, name: str) -> None:
         ("keys", {"key": "k", "first_seq": 3, "last_seq": 2, "ts": 1}),
         ("leases", {**LEASE, "seq": 4}),
         ("leases", {**LEASE, "node": "w"}),
+        ("leases", {**LEASE, "node": "", "id": ID}),
         ("leases", {**LEASE, "node": "n" * 5_000, "id": ID}),
         ("leases", {**LEASE, "error": "e" * 5_000}),
         ("queue", {"next_seq": 4, "dead_lettered": 0}),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from base.bounds import check_token
 from base.depth import OLD_DEPTH
@@ -140,15 +141,15 @@ SELECT name, json_build_object('name', name, 'cron', cron, 'timezone', timezone,
 # The topic is sealed now, and refuses the job of a schedule that is due. A worker that tries at once would try again after a
 # minute. So the first attempt is a little later, when the move has opened the topic.
 OPENS_WITHIN_MS = 2000
-# A null of JSON arrives as NULL.
+# meta and data arrive as texts, because json_to_recordset takes no \u0000, and gives a string other escapes.
 SAVE_SCHEDULES = """
 INSERT INTO queues_schedule
        (topic_id, name, cron, timezone, due_ts, try_ts, jobs, last_ts, last_seq, tag, node, meta, data, not_before)
 SELECT %(topic_id)s, name, cron, timezone, due_ts, greatest(due_ts, queue_now() + %(later)s), jobs, last_ts, last_seq, tag, node,
-       meta, coalesce(data, 'null'), not_before
+       nullif(meta, 'null')::json, data::json, not_before
   FROM json_to_recordset(%(rows)s::json)
        AS new (name text, cron text, timezone text, due_ts bigint, jobs bigint, last_ts bigint, last_seq bigint, tag text,
-               node text, meta json, data json, not_before bigint)
+               node text, meta text, data text, not_before bigint)
 ON CONFLICT (topic_id, name) DO UPDATE
    SET cron = excluded.cron, timezone = excluded.timezone, due_ts = excluded.due_ts, try_ts = excluded.try_ts,
        jobs = excluded.jobs, last_ts = excluded.last_ts, last_seq = excluded.last_seq, error = NULL, tag = excluded.tag,
@@ -166,7 +167,8 @@ def check_schedule(row: Schedule, head_seq: int) -> None:
 
 
 def save_schedules(topic: CachedTopic, rows: Sequence[Schedule]) -> Script[None]:
-    yield Statement(SAVE_SCHEDULES, {"topic_id": topic.id, "later": OPENS_WITHIN_MS, "rows": as_json(rows)})
+    texts = [{**asdict(row), "meta": bytes(row.meta).decode(), "data": bytes(row.data).decode()} for row in rows]
+    yield Statement(SAVE_SCHEDULES, {"topic_id": topic.id, "later": OPENS_WITHIN_MS, "rows": as_json(texts)})
 
 
 class DoneSchedule(msgspec.Struct, forbid_unknown_fields=True):

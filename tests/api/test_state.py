@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.api.clients import ApiClient, Reply
@@ -39,15 +40,25 @@ SITE = {
 }
 
 
-def rows(live: ApiClient, topic: str, kind: str) -> list[Any]:
-    """Every row of a kind."""
-    found, cursor = list[Any](), ""
+def raw_rows(live: ApiClient, topic: str, kind: str) -> list[msgspec.Raw]:
+    """Every row of a kind, in the bytes of the answer."""
+    found, cursor = list[msgspec.Raw](), ""
     while True:
-        page = live.get(f"/v0/topics/{topic}/state/{kind}?cursor={cursor}").json
-        found += page["rows"]
-        cursor = page.get("next_cursor", "")
+        page = live.get(f"/v0/topics/{topic}/state/{kind}?cursor={cursor}")
+        found += msgspec.json.decode(fields(page)["rows"], type=list[msgspec.Raw])
+        cursor = page.json.get("next_cursor", "")
         if not cursor:
             return found
+
+
+def fields(reply: Reply) -> dict[str, msgspec.Raw]:
+    """The fields of an answer, in its bytes."""
+    return msgspec.json.decode(reply.body, type=dict[str, msgspec.Raw])
+
+
+def rows(live: ApiClient, topic: str, kind: str) -> list[Any]:
+    """Every row of a kind."""
+    return [msgspec.json.decode(row) for row in raw_rows(live, topic, kind)]
 
 
 def put(live: ApiClient, topic: str, kind: str, *given: Any) -> Reply:
@@ -63,8 +74,8 @@ def moved(live: ApiClient, name: str, *kinds: str, **config: Any) -> str:
     assert live.post(f"/v0/topics/{dest}", copied).status == 200
     for _ in range(2):
         for kind in kinds:
-            found = rows(live, name, kind)
-            written = put(live, dest, kind, *found)
+            found = raw_rows(live, name, kind)
+            written = live.post(f"/v0/topics/{dest}/state/{kind}", msgspec.json.encode({"rows": found}))
             assert written.status == 200, written.body
             assert written.json["count"] == len(found)
     live.put(f"/v0/topics/{dest}", {"sealed": False})
@@ -152,12 +163,17 @@ def test_schedules_keep_their_times_and_records(api: ApiClient, name: str) -> No
     schedules = f"/v0/topics/{name}/schedules"
     api.put(f"{schedules}/once", {"not_before": 2**42, "data": {"x": 1.50}, "meta": {"m": 1}, "tag": "t", "node": "n"})
     api.put(f"{schedules}/daily", {"cron": "0 3 * * *", "timezone": "Europe/Berlin", "data": None})
+    texts = {"nul": rb'"\u0000"', "field": rb'{"a": "\u0000"}', "escape": rb'"caf\u00e9"', "number": b"1.50"}
+    for each, text in texts.items():
+        body = b'{"not_before": %d, "data": %b, "meta": {"m": %b}}' % (2**42, text, text)
+        assert api.put(f"{schedules}/{each}", body).status == 201
     dest = moved(api, name, "schedules", type="queue")
-    for each in ("once", "daily"):
-        shown = [api.get(f"/v0/topics/{topic}/schedules/{each}").json for topic in (name, dest)]
+    for each in ("once", "daily", *texts):
+        shown = [fields(api.get(f"/v0/topics/{topic}/schedules/{each}")) for topic in (name, dest)]
         for answer in shown:
             del answer["performance"], answer["topic"]
         assert shown[0] == shown[1]
+        assert bytes(shown[1]["data"]) == texts.get(each, bytes(shown[0]["data"]))
 
 
 def test_a_schedule_that_is_due_gives_its_job_after_the_move(api: ApiClient, name: str) -> None:

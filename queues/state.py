@@ -127,7 +127,7 @@ class Schedule(msgspec.Struct, forbid_unknown_fields=True):
     node: str | None
     data: msgspec.Raw
     meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
-    not_before: Number | None = None
+    not_before: Annotated[int, Meta(ge=0, le=LATEST_TS)] | None = None
 
 
 SCHEDULES = """

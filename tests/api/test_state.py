@@ -244,6 +244,7 @@ def test_only_a_sealed_topic_takes_state(api: ApiClient, name: str) -> None:
         ("schedules", {**SCHEDULE, "last_seq": 4}),
         ("schedules", {**SCHEDULE, "timezone": "Mars/Olympus"}),
         ("schedules", {**SCHEDULE, "tag": "t" * 5_000}),
+        ("schedules", {**SCHEDULE, "not_before": 2**62}),
         ("groups", {**GROUP, "start": "somewhere"}),
         ("groups", {**GROUP, "partition_by": "$" * 5_000}),
         ("groups", {**GROUP, "shares": [{**SHARE, "seq": 4}]}),

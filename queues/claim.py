@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from base.errors import NotReady
+from base.errors import NotReady, TopicNotFound
 from base.per_loop import PerLoop
 from http1.hang_up import on_hang_up
 from queues.dead import bury
@@ -15,6 +15,7 @@ from store.codec import Rows
 from store.script import Pause, Script, Statement
 from topics.cache import CachedTopic
 from topics.read.diff import MAX_BYTES
+from topics.sealed import IS_CURRENT
 
 CLAIM = "SELECT n, seq, job FROM queue_claim(%s, %s, %s, %s, %s, %s, %s::text[], %s::int[], %s::bigint[], %s, %s)"
 MOST_JOBS = 1_000  # of one claim
@@ -100,16 +101,26 @@ class Claim(LeaseStep[Claimed]):
 
 
 def claim(
-    name: str, node: str, most_jobs: int, lease_ms: int | None, now: int, at: int | None = None
+    name: str,
+    node: str,
+    most_jobs: int,
+    lease_ms: int | None,
+    now: int,
+    at: int | None = None,
+    topic_id: int | None = None,
 ) -> Script[Claimed]:
     """Claims up to `most_jobs` jobs for the node. Together they have at most MAX_BYTES, or the claim gets a single larger job.
 
-    `lease_ms`: with None, the queue's `lease_ms` counts.
+    `lease_ms`: with None, the queue's `lease_ms` counts. `topic_id`: a queue of this name with another id is another queue.
 
     `at`: the time of the leases, in tests (None: now). Raises TopicNotFound, NotAQueue, TopicSealed or NotReady.
     """
 
     def work(topic: CachedTopic) -> Script[Claimed | None]:
+        if topic_id not in (None, topic.id):
+            if (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
+                raise TopicNotFound(f"topic {name!r} was deleted", topic=name)
+            return None
         if topic.claim_jitter_ms:
             yield ClaimWindow(topic)
         lease = topic.lease_ms if lease_ms is None else lease_ms

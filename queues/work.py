@@ -153,7 +153,8 @@ class WorkStream(Pump):
         The stream sends these events before the next claim. So a stream holds one answer of a claim at a time.
         """
         wanted = self.most - len(self.held)
-        done = await self.hub.store.drive(claim(self.topic, self.node, wanted, self.lease_ms, now_ms()))
+        asked = claim(self.topic, self.node, wanted, self.lease_ms, now_ms(), topic_id=self.topic_id)
+        done = await self.hub.store.drive(asked)
         self.may_claim = len(done.jobs) == done.most_jobs
         for seq, job in zip(done.seqs, done.jobs, strict=True):
             self.held[seq] = str(parsed(msgspec.json.decode(job, type=Lease).lease_id))

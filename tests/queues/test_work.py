@@ -159,6 +159,18 @@ def test_it_ends_when_the_topic_is_deleted(api: Api, queue: str, work: Work) -> 
     assert (end.name, end.data["code"]) == ("error", 404)
 
 
+def test_it_takes_no_job_of_a_queue_that_replaced_its_own(api: Api, queue: str, work: Work) -> None:
+    api.append(queue, {"data": 0})
+    _, events = work(queue)
+    assert next(events).data["data"] == 0
+    api.done("DELETE", f"/v0/topics/{queue}")
+    api.done("PUT", f"/v0/topics/{queue}", {"type": "queue"})
+    api.append(queue, *({"data": n} for n in range(5)))
+    (end,) = list(events)
+    assert (end.name, end.data["code"]) == ("error", 404)
+    assert jobs(api, queue) == (5, 0)
+
+
 def test_what_makes_no_sense_is_refused(api: Api, queue: str) -> None:
     api.append(f"{queue}-log", {"data": 1})
     path = f"/v0/topics/{queue}/work"

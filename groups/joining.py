@@ -27,9 +27,12 @@ TOPIC = """
 SELECT t.id, t.type, h.head_seq, h.recreated_seq FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id
  WHERE t.name = %s FOR KEY SHARE OF t
 """
-GROUP = "SELECT id, partition_by, partitions, start FROM groups_group WHERE topic_id = %s AND name = %s"
+# Locks the group against a delete, because a session must not outlive its group.
+GROUP = """
+SELECT id, partition_by, partitions, start FROM groups_group WHERE topic_id = %s AND name = %s FOR NO KEY UPDATE
+"""
 COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %s) FROM groups_group"
-# If two members create the group at once, the second waits for the first, and finds its group.
+# If two members create the group at once, the second waits for the first, and finds its group, unless it was deleted since.
 CREATE = """
 INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts, key_id)
 VALUES (%(topic_id)s, %(name)s, %(partition_by)s, %(partitions)s, %(start)s, %(now)s, %(key_id)s)
@@ -139,10 +142,8 @@ def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, holder
     topic_id, kind, head_seq, recreated_seq = rows[0]
     if kind != "log":
         raise Incompatible(f"topic {topic!r} is a {kind}: a group needs a log", topic=topic)
-    found = yield Statement(GROUP, (topic_id, group))
-    if not found:
+    while not (found := (yield Statement(GROUP, (topic_id, group)))):
         yield from create(topic_id, group, wanted, holder, head_seq, recreated_seq, now)
-        found = yield Statement(GROUP, (topic_id, group))
     stored = StoredGroup(*found[0])
     check_options(group, stored, wanted)
     ((session,),) = yield Statement(JOIN, (stored.id, member, wanted.session_ms))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections, transaction
 
 from base.errors import Throttled
 from groups import groups, metrics, upkeep
 from groups.joining import Joined, JoinOptions, join
 from groups.sessions import look
 from store.script import run
+from tests.deadlines import DEADLINE
+from tests.instances import until
 from tests.scripts import put_topic
 from topics.append.appending import append
 from topics.append.records import Append, check_rows
@@ -103,6 +106,36 @@ def test_a_group_without_members_and_commits_is_forgotten(settings: Any) -> None
     found, _ = run(groups.page_of_groups("t", "", 9, now))
     assert [each.group.name for each in found] == ["alive", "used"]
     assert AuditEntry.objects.filter(kind="group", action="delete").values_list("name", flat=True).get() == "t/idle"
+
+
+def test_a_member_that_joins_while_its_group_is_forgotten_gets_a_new_group() -> None:
+    first = joined()
+    kill_members()
+    run(upkeep.end_sessions())
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE groups_group SET counted_ts = %s, idle_hours = 10000", [NOW])
+
+    def join_again() -> Joined:
+        try:
+            return joined()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            assert run(upkeep.forget_idle(NOW)) == 1
+            joining = pool.submit(join_again)
+            until(waits_for_a_lock, "the member that waits")
+        again = joining.result(DEADLINE)
+    assert again.group_id != first.group_id
+    assert [each.session for each in state().members] == [again.session]
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # else the transaction would see the first look again
+        cursor.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+        return cursor.rowcount > 0
 
 
 def test_a_key_has_a_cap_of_its_own(settings: Any) -> None:

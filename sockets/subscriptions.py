@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import msgspec
@@ -55,22 +56,21 @@ class Subscriptions(Sender):
             raise InvalidRequest(f"too many topics on one socket: expected at most {MOST_TOPICS}")
         options, topics, starts = await self.hub.store.drive(look_up(wanted, self.key, False, now_ms()))
         own_nodes, now = frozenset(options.nodes or ()), time.monotonic()
-        for name, start in starts.items():
-            self.drop(name)
-            view = options.view(name, self.key.prefixes)
-            self.followed[name] = Followed(Position(self.hub, name, start, view, now, self.news, TEXT), own_nodes)
-        new = [self.followed[name].position for name in starts]
-        for position in new:
-            position.follow()  # before the look-up, so that no later advance is missed
-        try:
+        new = []
+        with ExitStack() as unless_found:
+            for name, start in starts.items():
+                view = options.view(name, self.key.prefixes)
+                position = Position(self.hub, name, start, view, now, self.news, TEXT)
+                position.follow()  # before the look-up, so that no later advance is missed
+                unless_found.callback(position.close)
+                new.append(position)
             found = await self.hub.find(list(starts))
-        except BaseException:
-            for position in new:
-                self.drop(position.name)
-            raise
-        if self.is_closed:
-            self.close()
-            return
+            if self.is_closed:
+                return
+            unless_found.pop_all()
+        for position in new:
+            self.drop(position.name)  # only now, so that a refusal changes nothing
+            self.followed[position.name] = Followed(position, own_nodes)
         shown = {each.name: Watched(starts[each.name].seq, each.head_seq, each.earliest_seq) for each in topics}
         body = Subscribed(topics=shown, clamped=clamped_by(wanted))
         self.send(answer("subscribed", request_id, msgspec.json.encode(body)))

@@ -43,7 +43,7 @@ UPDATE console_signal SET absent_ts = coalesce(absent_ts, %(now)s),
    AND (absent_ts IS NULL OR absent_ts <= %(now)s::bigint - %(closes_ms)s::bigint)
 RETURNING {COLUMNS}
 """
-# A new signal of a problem that is still silenced stays silenced.
+# A new signal of a problem that is still silenced stays silenced. The latest signal tells it: an operator ended only its silence.
 FOUND = f"""
 INSERT INTO console_signal AS signal (kind, object, level, text, advice, url, act, because, since_ts, opened_ts, times, reason,
                                       silenced_by, silenced_until_ts)
@@ -52,8 +52,8 @@ SELECT new.kind, new.object, new.level, new.text, new.advice, new.url, new.act, 
   FROM jsonb_to_recordset(%(found)s::jsonb) AS new (kind text, object text, level text, text text, advice text, since_ts bigint,
                                                     url text, act text, because jsonb)
   LEFT JOIN LATERAL (SELECT reason, silenced_by, silenced_until_ts FROM console_signal
-                      WHERE kind = new.kind AND object = new.object AND silenced_until_ts > %(now)s
-                      ORDER BY id DESC LIMIT 1) silence ON true
+                      WHERE kind = new.kind AND object = new.object
+                      ORDER BY id DESC LIMIT 1) silence ON silence.silenced_until_ts > %(now)s
     ON CONFLICT (kind, object) WHERE closed_ts IS NULL DO UPDATE
    SET level = excluded.level, text = excluded.text, advice = excluded.advice, url = excluded.url, act = excluded.act,
        because = excluded.because, since_ts = least(signal.since_ts, excluded.since_ts), absent_ts = NULL,

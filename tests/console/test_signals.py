@@ -75,6 +75,11 @@ def test_a_silence_holds_for_the_next_signal_of_the_problem(db: None) -> None:
     assert not unsilenced.is_silenced
     assert again.id != one.id
     assert other.reason == ""
+    signals.silence(again, 0, "", "ada")
+    store(now + 90_000, lag("b"))
+    store(now + 160_000, lag("b"))
+    store(now + 170_000, lag("a"), lag("b"))
+    assert not any(each.is_silenced for each in signals.open_signals())
 
 
 def told() -> list[tuple[str, str, str]]:

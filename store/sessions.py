@@ -1,4 +1,6 @@
-"""Checks that each connection has its own session of PostgreSQL. With shared sessions, no guarantee of this server holds.
+"""Sessions of PostgreSQL beside Django's, and the check that no two connections share one.
+
+With shared sessions, no guarantee of this server holds.
 
 Prepared statements, timeouts, and the locks of beat and of the service's start belong to a session. A pooler that gives sessions
 to transactions (PgBouncer in transaction or statement mode) passes the session of one client to the next.
@@ -10,6 +12,7 @@ import math
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from django.conf import settings
@@ -24,7 +27,7 @@ REFUSED = re.compile("authentication failed|does not exist|no such database|no p
 
 def check_sessions() -> None:
     """Raises Refusal if two simultaneous connections share a session. Raises psycopg.OperationalError without a connection."""
-    with connect() as first, connect() as second:
+    with connect(prepare_threshold=None) as first, connect(prepare_threshold=None) as second:
         for _ in range(LOOKS):
             if backend(first) == backend(second):
                 raise Refusal(
@@ -52,11 +55,13 @@ def wait_for_sessions(say: Callable[[str], object], most: float = math.inf) -> N
         time.sleep(RETRY_SECONDS)
 
 
-def connect() -> psycopg.Connection[tuple[int]]:
-    return psycopg.connect(settings.DATABASE_URL, autocommit=True, prepare_threshold=None, connect_timeout=5)
+def connect(**more: Any) -> psycopg.Connection[Any]:
+    """Opens a session with the timeouts of Django's connections. Raises psycopg.OperationalError."""
+    options = {**settings.DATABASES["default"]["OPTIONS"], **more}
+    return psycopg.connect(settings.DATABASE_URL, autocommit=True, **options)
 
 
-def backend(connection: psycopg.Connection[tuple[int]]) -> int:
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+def backend(connection: psycopg.Connection[Any]) -> int:
+    row: tuple[int] | None = connection.execute("SELECT pg_backend_pid()").fetchone()
     assert row is not None
     return row[0]

@@ -28,7 +28,7 @@ from tests.preloaded import begin
 from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.forks import Fork
-from topics_project.operations.beat import LOCK
+from topics_project.operations.beat import LOCK, SchedulingTurn
 from topics_project.periodic import mark_of
 
 DAY_MS = 86_400_000
@@ -270,6 +270,28 @@ def test_a_stopped_beat_loses_its_turn_and_notices(beats: Callable[..., Beat], q
     senders(queue)
     for _ in range(3):
         assert until(lambda: senders(queue), "a beat to send") == {second.pid}
+
+
+def test_its_session_ends_when_the_network_is_silent() -> None:
+    """Keepalives end no session whose statement is under way: PostgreSQL's host could be gone for a quarter of an hour."""
+    turn = SchedulingTurn()
+    try:
+        turn.ours()
+        assert turn.session is not None
+        parameters = turn.session.info.get_parameters()
+        assert parameters["tcp_user_timeout"] == str(settings.TOPICS_TCP_TIMEOUT_MS)
+        assert {"keepalives_idle", "keepalives_interval", "keepalives_count", "connect_timeout"} <= parameters.keys()
+    finally:
+        turn.release()
+
+
+def test_every_session_of_the_site_has_the_timeouts_of_the_settings() -> None:
+    """Jobs of Spark have no settings, and the embedded PostgreSQL is on this host."""
+    others = {"bench", "clients", "embedded", "examples", "pipeline", "tests"}
+    folders = [folder for folder in ROOT.iterdir() if folder.name not in others and not folder.name.startswith(".")]
+    modules = [file for folder in folders for file in folder.rglob("*.py")]
+    opening = [file for file in modules if "psycopg.connect(" in file.read_text()]
+    assert opening == [ROOT / "store/sessions.py"]
 
 
 def test_it_takes_its_turn_again_when_its_session_was_ended(beats: Callable[..., Beat], queue: redis.Redis) -> None:

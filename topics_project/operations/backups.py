@@ -27,6 +27,7 @@ from base.refusal import Refusal
 from base.units import counted, size
 from embedded.programs import clients
 from store.database import translating
+from store.sessions import connect
 from topics.heads import HEADS_FIT
 from topics.schema import ENTER
 from topics_project.operations.prepare import one_at_a_time, prepare_database
@@ -298,7 +299,7 @@ def last_line(said: bytes) -> str:
 @contextmanager
 def connected() -> Iterator[psycopg.Connection[Any]]:
     """Connects to the database. Errors of PostgreSQL become errors of topics."""
-    with translating(), psycopg.connect(settings.DATABASE_URL, autocommit=True, connect_timeout=5) as session:
+    with translating(), connect() as session:
         session.execute(ENTER)
         yield session
 

@@ -14,25 +14,17 @@ from typing import Any
 import celery.beat
 import psycopg
 import redis
-from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
 from base import outage
 from console.health import heartbeat
+from store.sessions import connect
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two checks for the turn, so that a lost turn is noticed and a free turn is taken
 LOCK = 7100  # an advisory lock of PostgreSQL; beat holds the lock while beat runs, so no other code may use the number
 # PostgreSQL ends the session of a beat that hangs or was stopped. The turn ends with the session.
 IDLE = "SET idle_session_timeout = '10s'"
-# A dead host closes no connection, so the timeouts also end the session.
-LIMITS: dict[str, Any] = {
-    "application_name": "topics beat",
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-}
 
 
 class SchedulingTurn:
@@ -61,7 +53,7 @@ class SchedulingTurn:
 
     def look(self) -> bool:
         if self.session is None:
-            self.session = psycopg.connect(settings.DATABASE_URL, autocommit=True, **LIMITS)
+            self.session = connect(application_name="topics beat")
             self.session.execute(IDLE)
         if self.held:
             self.session.execute("SELECT")  # fails if the session ended

@@ -35,7 +35,7 @@ from store import objects, server_clock
 from store.database import prepared
 from store.script import run
 from store.session import RELIED_ON
-from store.sessions import check_sessions
+from store.sessions import check_sessions, connect
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 CLOCK_MS = 1_000  # a larger difference is a warning: NTP keeps clocks within some milliseconds
@@ -70,7 +70,7 @@ def findings(url: str = "", key: str = "") -> Iterator[Finding]:
     """Yields the findings of all checks. `url`: the public address, behind proxies, with the secret of a key that may read."""
     yield from of_settings()
     try:
-        with closing(psycopg.connect(settings.DATABASE_URL, autocommit=True, connect_timeout=5)) as database:
+        with closing(connect()) as database:
             database.execute(RELIED_ON)
             is_standby = yield from of_postgresql(database)
             yield from of_clock("PostgreSQL", lambda: postgresql_ms(database))

@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
@@ -79,7 +80,7 @@ class ProcessHeartbeat:
     def __init__(self, kind: str) -> None:
         self.kind, self.host, self.pid = kind, socket.gethostname()[:64], os.getpid()
         self.started_ts = now_ms()
-        self.id = f"{self.host}:{self.pid}:{self.started_ts}"
+        self.id = uuid.uuid4().hex  # a host's name can be too long, and processes in containers share their pids
         self.worked_ts: int | None = None
         self.worked_at = time.monotonic()
         self.stuck_pace = outage.Pace()

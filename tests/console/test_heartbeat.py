@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from typing import Any
 
 import pytest
@@ -25,6 +26,16 @@ def ours(db: None, settings: Any) -> ProcessHeartbeat:
     made = ProcessHeartbeat("web")
     made.started_ts -= 2 * GRACE_MS
     return made
+
+
+def test_a_process_on_a_host_with_the_longest_name_has_a_heartbeat(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "gethostname", lambda: "h" * 64)
+        patched.setattr(os, "getpid", lambda: 4_194_303)
+        first, second = ProcessHeartbeat("web"), ProcessHeartbeat("web")
+    for each in (first, second, first):
+        each.beat(now_ms(), 0)
+    assert list(Process.objects.values_list("host", "pid")) == [("h" * 64, 4_194_303)] * 2
 
 
 def test_a_silent_process_is_missed(ours: ProcessHeartbeat) -> None:

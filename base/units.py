@@ -1,4 +1,4 @@
-"""Numbers as text for people, for the admin's pages and the shell's lines."""
+"""Numbers and texts for people, for the admin's pages and the shell's lines."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def waits(number: int, noun: str) -> str:
 def sentence(text: str) -> str:
     """Returns the message of an error as a sentence."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def printable(text: str, most: int) -> str:
+    """Returns at most `most` characters of a text of others, which can hold anything, and an ellipsis for the rest."""
+    begin = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:most])
+    return begin if len(text) <= most else f"{begin}…"
 
 
 def size(count: int) -> str:

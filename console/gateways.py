@@ -18,6 +18,7 @@ import msgspec
 from django.conf import settings
 
 from base.clock import now_ms
+from base.units import printable
 
 PATH = "/gateway/graph"
 PAUSE_SECONDS = 2.0  # seconds between two requests
@@ -25,6 +26,7 @@ ANSWER_SECONDS = 3.0  # seconds to connect, and for each part of the answer
 LOOKED_AT_SECONDS = 30.0  # after so many seconds without a look, the thread ends
 FIRST_SECONDS = 1.0  # seconds that the first view of a page waits for answers
 MOST_BYTES = 4 * 2**20
+MOST_WHY = 200  # characters of a failure
 
 Way = tuple[str, ...]  # names of a virtual cluster and of the routes behind it
 Rates = dict[Way, tuple[float, float]]  # requests a second, and requests with a 5xx answer a second
@@ -169,10 +171,11 @@ class WatchedGateway:
         return msgspec.json.decode(body, type=GatewayStatus)
 
     def failed(self, why: str) -> None:
+        """Notes a failure. `why` can have what the address sent, and PostgreSQL stores no NUL."""
         with self.lock:
             if not self.failure:
                 self.failing_ts = now_ms()
-            self.failure, self.rates = why, {}
+            self.failure, self.rates = printable(why, MOST_WHY), {}
 
     def take(self, answer: GatewayStatus, now: float) -> None:
         with self.lock:

@@ -14,6 +14,7 @@ import msgspec
 
 from base.errors import InvalidRequest, RecordTooLarge
 from base.surrogates import lone_surrogate
+from base.units import printable
 
 BATCH_BYTES = 8 * 1024 * 1024  # bytes of one append; long lines make smaller batches
 LONGEST_LINE_BYTES = 64 * 1024 * 1024  # by default, no server accepts a larger body
@@ -96,8 +97,7 @@ def one_line(json: bytes) -> bytes:
 
 def excerpt(line: bytes) -> str:
     """Returns the beginning of a line, in printable characters."""
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line.strip().decode(errors="replace"))
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
+    return printable(line.strip().decode(errors="replace"), MOST_SHOWN)
 
 
 def batches(source: BinaryIO, most: int) -> Iterator[list[bytes]]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 from django.test import Client
 
 from base.clock import now_ms
+from console import gateways
 from console.models import Process
 from pipeline.models import Run, Schedule
 from queues.due import append_due
@@ -16,6 +21,7 @@ from queues.schedules import Times, put_schedule
 from routers.routers import RouterConfig
 from store.script import run
 from tests.admin.pages import put, text
+from tests.deadlines import DEADLINE
 from tests.scripts import put_router, put_topic
 from topics.append.records import NewRecord, columns
 from topics.config import Config
@@ -38,6 +44,28 @@ def alive(*kinds: str) -> None:
     """These processes have a heartbeat."""
     for kind in kinds:
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=now_ms() - 9000, seen_ts=now_ms())
+
+
+@pytest.fixture
+def stranger(settings: Any) -> Iterator[str]:
+    """The address of a server that speaks no HTTP, as the only one of TOPICS_GATEWAYS."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    taken, _ = server.accept()
+                except OSError:
+                    return
+                with taken:
+                    taken.recv(65536)
+                    taken.sendall(b"\x00\x00\x12\x04" + b"x" * 1000 + b"\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        settings.TOPICS_GATEWAYS = [f"http://{address}"]
+        yield address
+        server.shutdown(socket.SHUT_RDWR)  # which ends the accept
 
 
 def ran(schedule: Schedule, state: str, started_ts: int) -> None:
@@ -114,3 +142,13 @@ def test_a_missing_process_links_to_the_processes(browser: Client, db: None) -> 
     found = problem(browser, "worker has no heartbeat.")
     assert found is not None
     assert "Open the processes" in found
+
+
+def test_an_address_that_is_no_gateway_is_one_problem(browser: Client, db: None, stranger: str) -> None:
+    """What it sends is no HTTP, and can have characters that PostgreSQL does not store."""
+    assert gateways.seen(wait=DEADLINE)[0].state == "silent"
+    found = problem(browser, f"The gateway {stranger} does not answer.")
+    assert found is not None
+    assert "\ufffdxxx" in found
+    assert "x" * 300 not in found
+    assert "Check that it runs, and its address in TOPICS_GATEWAYS." in found

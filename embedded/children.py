@@ -79,6 +79,7 @@ class Child:
     due: float = 0.0
 
     def start(self) -> None:
+        """Raises OSError if this machine has no process, memory or file for the child."""
         self.bound_log()
         parent = os.getpid()
         with open_log(self.log) as log:
@@ -86,9 +87,13 @@ class Child:
             if self.orphan_signal != signal.SIGKILL and hasattr(os, "pidfd_open"):
                 signals = [f"{number}:{seconds}" for number, seconds in self._ways_to_end(self.orphan_signal)]
                 argv = [sys.executable, "-I", leash.__file__, str(parent), str(self.process.pid), *signals]
-                self.leash = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
+                try:
+                    self.leash = subprocess.Popen(
+                        argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    )
+                except OSError:
+                    self._kill_group()  # it has just begun, and must not run without a leash
+                    raise
         self.started, self.is_asked_to_stop = time.monotonic(), False
 
     def _before_it_runs(self, parent: int) -> None:
@@ -111,12 +116,19 @@ class Child:
             return
         if not self.due:
             self._kill_group()
-            self.delay = FIRST_DELAY if now - self.started > STEADY else min(self.delay * 2, LONGEST_DELAY)
-            self.due = now + self.delay
+            self._delay(FIRST_DELAY if now - self.started > STEADY else self.delay * 2, now)
             say(f"{self.name} exited with {code}. Starting again in {self.delay:.0f} s ({self.log})")
         elif now >= self.due:
-            self.due = 0.0
-            self.start()
+            try:
+                self.start()
+                self.due = 0.0
+            except OSError as error:
+                self._delay(self.delay * 2, now)
+                say(f"{self.name} did not start: {error.strerror}. Next attempt in {self.delay:.0f} s")
+
+    def _delay(self, seconds: float, now: float) -> None:
+        self.delay = min(seconds, LONGEST_DELAY)
+        self.due = now + self.delay
 
     def bound_log(self) -> None:
         """Moves a long log aside. Each call is one bounded step of the caller's loop."""

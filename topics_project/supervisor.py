@@ -231,6 +231,6 @@ def bring_back(data: Path, stopping: threading.Event, say: Say) -> None:
     say("the guard of the embedded servers exited: starting another")
     try:
         embedded.ensure(data)
-    except SystemExit as refusal:  # a full disk, for example, can have room again later
-        say(f"{refusal} Next attempt in 5 s")
+    except (SystemExit, OSError) as error:  # a full disk, for example, can have room again later
+        say(f"{str(error).rstrip('.')}. Next attempt in 5 s")
         stopping.wait(5)

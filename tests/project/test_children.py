@@ -1,18 +1,23 @@
 """Children of the supervisor exit with the supervisor, and their logs do not fill the disk."""
 
+import errno
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from embedded.children import Child, die_with_parent
+from embedded.children import LONGEST_DELAY, Child, RunningProcess, die_with_parent, execute
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
 from tests.processes import child_process
+from topics_project.supervisor import bring_back
 
 # Deaf to everything that can be ignored, once it has said so.
 DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; done"]
@@ -77,6 +82,58 @@ def test_a_child_that_ignores_every_signal_is_stopped(tmp_path: Path) -> None:
     until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")
     child.stop()
     assert child.exited() == -signal.SIGKILL
+
+
+def test_a_start_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """As when the machine has no process, memory or file to give at that moment."""
+    failing, said = [OSError(errno.EAGAIN, "Resource temporarily unavailable")] * 2, []
+
+    def begin(*arguments: Any) -> RunningProcess:
+        if child.process is not None and failing:
+            raise failing.pop()
+        return execute(*arguments)
+
+    child = Child("child", ["true"], tmp_path / "log", begin=begin)
+    child.start()
+    child.process.wait(DEADLINE)
+    now = time.monotonic()
+    for _ in range(4):
+        child.revive(now, said.append)
+        now += LONGEST_DELAY
+    assert [line.partition(".")[0] for line in said] == [
+        "child exited with 0",
+        *["child did not start: Resource temporarily unavailable"] * 2,
+    ]
+    assert child.process.wait(DEADLINE) == 0
+    child.revive(now, said.append)
+    assert said[3].startswith("child exited with 0")
+
+
+def test_a_child_that_got_no_leash_is_started_again_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child, said = Child("child", ["sleep", "60"], tmp_path / "log", orphan_signal=signal.SIGINT), []
+    child.start()
+    child.process.kill()
+    child.process.wait(DEADLINE)
+    now = time.monotonic()
+    child.revive(now, said.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(tmp_path / "none"))
+        child.revive(now + LONGEST_DELAY, said.append)
+    assert child.process.wait(DEADLINE) == -signal.SIGKILL
+    assert child.leash is None
+    child.revive(now + 3 * LONGEST_DELAY, said.append)
+    assert child.exited() is None
+    assert child.leash is not None
+    assert len(said) == 2
+    child.stop()
+
+
+def test_a_guard_that_cannot_start_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    stopping, said = threading.Event(), []
+    stopping.set()
+    bring_back(tmp_path, stopping, said.append)  # nothing can open its log
+    assert said[1] == f"[Errno 2] No such file or directory: '{tmp_path}/logs/embedded.log'. Next attempt in 5 s"
 
 
 def test_a_child_gets_its_stop_signal_once(tmp_path: Path) -> None:

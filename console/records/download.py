@@ -104,7 +104,8 @@ async def stream(call: StreamCall) -> None:
         (b"cache-control", b"no-store"),
     ]
     floor = max(topic.state.earliest_seq - 1, (asked.first or 0) - 1)
-    last = topic.state.head_seq if asked.last is None else asked.last
+    head = topic.state.head_seq
+    last = head if asked.last is None else min(asked.last, head)
     sending, outflow, writer = Sending(), Outflow(call.writer), call.writer
     async with registry().place(key):
         with registry().listed(sending, None), outflows.flowing(outflow):

@@ -156,6 +156,8 @@ def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie
     assert [line["data"]["n"] for line in lines] == list(range(1199, -1, -1))
     tagged = ask(server, "GET", f"/admin/download/{name}.ndjson?tag=a&upto=100", Cookie=cookie)
     assert [json.loads(line)["$seq"] for line in tagged.body.splitlines()] == list(range(100, 0, -2))
+    beyond = ask(server, "GET", f"/admin/download/{name}.ndjson?from=1199&upto=999999999999999999", Cookie=cookie)
+    assert [json.loads(line)["$seq"] for line in beyond.body.splitlines()] == [1200, 1199]
     table = list(csv.DictReader(io.StringIO(ask(server, "GET", f"/admin/download/{name}.csv", Cookie=cookie).body)))
     assert len(table) == 1200
     assert table[1]["tag"] == "'=1+1"  # a spreadsheet would compute it

@@ -139,6 +139,13 @@ def apply(using: str = "default") -> list[str]:
     return done + gone
 
 
+def known(using: str = "default") -> set[str]:
+    """Returns the names of our functions and views: those of this version, and those that the database has."""
+    with connections[using].cursor() as cursor:
+        applied = _applied(cursor) if _has_table(using) else {}
+    return {_object(name) for name in {**current(), **applied}}
+
+
 def mark(using: str = "default") -> None:
     """Makes the schema ours before its first migration. A first start that was killed half-way can then be repeated."""
     with connections[using].cursor() as cursor:

@@ -291,6 +291,21 @@ def test_an_uninstall_leaves_the_application_as_it_was(shop: Shop) -> None:
         admin.execute("INSERT INTO sales.sold VALUES (1000)")  # without its triggers
 
 
+def test_an_uninstall_leaves_what_others_have_in_the_schema_of_the_functions() -> None:
+    """Our tables are in another schema, and PostgreSQL would drop what is in `topics` with the functions."""
+    with database() as url, psycopg.connect(url, autocommit=True) as admin:
+        at = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Devents"
+        assert manage(at, "prepare").returncode == 0
+        for kind, made in (("TABLE", "(n int)"), ("VIEW", "AS SELECT 1")):
+            admin.execute(f"CREATE {kind} topics.theirs {made}".encode())
+            assert "somebody else (topics.theirs)" in manage(at, "topics", "uninstall", "--yes").stderr
+            admin.execute(f"DROP {kind} topics.theirs".encode())  # it is still there
+        done = manage(at, "topics", "uninstall", "--yes")
+        assert done.returncode == 0
+        assert done.stdout.startswith("dropped the schemas events and topics. ")
+        assert admin.execute("SELECT to_regnamespace('topics'), to_regnamespace('events')").fetchone() == (None, None)
+
+
 def test_a_session_that_is_older_than_the_schema_stays_with_our_tables() -> None:
     """Two hosts prepare one database as the role `topics`: one of them connects before the other has made the schema `topics`."""
     with database() as url, psycopg.connect(url, autocommit=True) as session:

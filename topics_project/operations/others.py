@@ -1,0 +1,71 @@
+"""What others have in this database: tables and views among ours, and objects that use ours. No command drops them silently."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from django.apps import apps
+from django.db import connection
+
+from store import objects
+
+DOOR = "topics"  # the schema of the functions for applications
+OURS = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
+RELATIONS = """
+SELECT nspname, relname, EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+  FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+ WHERE nspname = ANY (%s) AND relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT relispartition
+ ORDER BY 1, 2
+"""
+# Objects of other schemas that a DROP … CASCADE could take with it: columns of tables and views, functions, and foreign keys.
+FOREIGN = """
+SELECT attrelid::regclass || '.' || attname
+  FROM pg_attribute JOIN pg_class c ON c.oid = attrelid JOIN pg_namespace n ON n.oid = relnamespace
+ WHERE nspname !~ '^pg_' AND nspname <> ALL (%(ours)s) AND attnum > 0 AND NOT attisdropped
+ UNION ALL
+SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+ WHERE nspname !~ '^pg_' AND nspname <> ALL (%(ours)s)
+ UNION ALL
+SELECT conrelid::regclass || '.' || conname FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace
+ WHERE nspname !~ '^pg_' AND nspname <> ALL (%(ours)s) AND conrelid <> 0
+"""
+
+
+class Relation(NamedTuple):
+    """A table or a view. `is_extensions`: CREATE EXTENSION made it."""
+
+    schema: str
+    name: str
+    is_extensions: bool
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def unknown(own: str, schemas: list[str]) -> list[Relation]:
+    """Returns the tables and views of these schemas that this version did not make. `own`: the schema of our tables."""
+    known = {(own, name) for name in tables()}
+    for name in objects.known():
+        schema, _, bare = name.rpartition(".")
+        known.add((schema or own, bare))
+    with connection.cursor() as cursor:
+        cursor.execute(RELATIONS, [schemas])
+        found = [Relation(*row) for row in cursor.fetchall()]
+    return [each for each in found if (each.schema, each.name) not in known]
+
+
+def tables() -> set[str]:
+    """Returns the names of our tables."""
+    names = {*connection.introspection.django_table_names(include_views=False), "django_migrations", "store_object"}
+    for app in apps.get_app_configs():
+        for file in Path(app.path).glob("sql/tables/*.sql"):
+            names |= set(OURS.findall(file.read_text()))
+    return names
+
+
+def foreign(ours: list[str]) -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(FOREIGN, {"ours": ours})
+        return {name for (name,) in cursor.fetchall()}

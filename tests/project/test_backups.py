@@ -140,6 +140,33 @@ def test_a_backup_fills_a_new_instance(desk: Desk, instances: Callable[..., Inst
     assert Api(other.port).append("orders", 4) > 3
 
 
+def test_a_restore_takes_nothing_of_others_with_it(desk: Desk) -> None:
+    def execute(statement: str) -> None:
+        with psycopg.connect(desk.instance.servers.database_url) as session:
+            session.execute(statement.encode())
+
+    strange = "the schema public has tables or views of somebody else, for example public.theirs"
+    with desk.stopped():
+        execute("DROP SCHEMA public, topics CASCADE; CREATE SCHEMA public")
+        for kind, made in (("TABLE", "(n int)"), ("VIEW", "AS SELECT 1")):
+            execute(f"CREATE {kind} public.theirs {made}")
+            assert strange in desk.refused("restore", "a.dump")
+            execute(f"DROP {kind} public.theirs")  # it is still there
+        desk.done("restore", "a.dump")
+        execute("CREATE TABLE public.theirs (n int)")
+        assert strange in desk.refused("restore", "a.dump", "--force")
+        execute("DROP TABLE public.theirs; CREATE SCHEMA shop")
+        execute("CREATE VIEW shop.report AS SELECT count(*) FROM public.topic_heads")
+        assert "shop.report.count uses topics: drop it" in desk.refused("restore", "a.dump", "--force")
+        execute("DROP VIEW shop.report; CREATE TABLE shop.orders (topic bigint REFERENCES public.topics_topic)")
+        assert "shop.orders.orders_topic_fkey uses topics" in desk.refused("restore", "a.dump", "--force")
+        execute("ALTER TABLE shop.orders DROP CONSTRAINT orders_topic_fkey")
+        execute("CREATE TABLE public.topics_later (n int)")  # of a later version, which is taken back
+        desk.done("restore", "a.dump", "--force")
+        execute("SELECT topic FROM shop.orders; CREATE TABLE public.topics_later ()")
+        assert desk.values("orders") == "1 2 3"
+
+
 def test_a_file_that_is_damaged_or_does_not_fit_changes_nothing(desk: Desk) -> None:
     later = "INSERT INTO django_migrations (app, name, applied) VALUES ('topics', '9999_later', now())"
     low, none = "UPDATE topics_topichead SET head_seq = 1", "DELETE FROM topics_topichead"

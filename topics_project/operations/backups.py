@@ -20,6 +20,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -29,7 +30,8 @@ from embedded.programs import clients
 from store.database import translating
 from store.sessions import connect
 from topics.heads import HEADS_FIT
-from topics.schema import ENTER
+from topics.schema import ENTER, make
+from topics_project.operations.others import DOOR, FOREIGN, unknown
 from topics_project.operations.prepare import one_at_a_time, prepare_database
 
 # The unlogged tables stay out: after a restore, volatile records do not exist, and topics_recover continues above reserved seqs.
@@ -40,12 +42,14 @@ SELECT DISTINCT coalesce(nullif(application_name, ''), usename::text, '?') FROM 
 """
 LEAVE_SECONDS = 3.0
 HELD = "SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads"
-# Objects of extensions stay.
+# Objects of extensions stay. `theirs`: FOREIGN, what others have in other schemas.
 EMPTY = """
 DO $$
 DECLARE
+    before     text[] := ARRAY({theirs});
     statements text[];
     statement  text;
+    lost       text;
 BEGIN
     SELECT array_agg(format('DROP %s IF EXISTS %I.%I CASCADE', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
                             WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, current_schema(), relname))
@@ -60,9 +64,13 @@ BEGIN
       FROM pg_proc p
      WHERE pronamespace = current_schema()::regnamespace
        AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e');
-    FOREACH statement IN ARRAY coalesce(statements, '{}') LOOP
+    FOREACH statement IN ARRAY coalesce(statements, ARRAY[]::text[]) LOOP
         EXECUTE statement;
     END LOOP;
+    SELECT min(name) INTO lost FROM (SELECT unnest(before) EXCEPT ({theirs})) gone (name);
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION '% uses topics: drop it, and create it again after the restore', lost;
+    END IF;
 END
 $$;
 """
@@ -115,17 +123,19 @@ def backup(file: Path) -> str:
 def restore(file: Path, force: bool) -> str:
     """Replaces the database by a backup, and brings it up to date. Returns what was restored.
 
-    Raises Refusal: while anything else uses the database, and without `force` also if the database holds topics. A failed
-    restore changes nothing.
+    Raises Refusal: while anything else uses the database, if others have something in our schema, and without `force` also if
+    the database holds topics. A failed restore changes nothing.
     """
     with file.open("rb"):
         pass  # raises OSError if the file cannot be read
     with one_at_a_time():
+        make(connection)
         with connected() as session:
             check_unused(session)
+            (schema,) = one(session, "SELECT current_schema()")
+            check_ours(schema)
             if not force:
                 check_empty(session)
-            (schema,) = one(session, "SELECT current_schema()")
             folder = clients(major(session), exact=True)
         replace(folder, file, schema)
     # A new connection recovers like after a crash, because the unlogged tables are empty (topics/upkeep/recovery.py).
@@ -156,6 +166,22 @@ def check_unused(session: psycopg.Connection[Any]) -> None:
                 f"the database is in use ({', '.join(others)}): stop topics and all other clients, then restore."
             )
         time.sleep(0.05)
+
+
+def check_ours(schema: str) -> None:
+    """Raises Refusal if the schema has tables or views of others.
+
+    An earlier version restores its backup over the tables of a later one. It knows them by the name of their app.
+    """
+    apps_here = tuple(f"{app}_" for app, _ in MigrationRecorder(connection).applied_migrations())
+    strange = [
+        each for each in unknown(schema, [schema]) if not each.is_extensions and not each.name.startswith(apps_here)
+    ]
+    if strange:
+        raise Refusal(
+            f"the schema {schema} has tables or views of somebody else, for example {strange[0]}: move them, or restore into a "
+            "database or a schema for topics alone (docs/sql.md)."
+        )
 
 
 def check_empty(session: psycopg.Connection[Any]) -> None:
@@ -192,7 +218,7 @@ def replace(folder: Path, file: Path, schema: str) -> None:
         )
         assert sink.stdin is not None
         try:
-            sink.stdin.write(f"{ENTER};{EMPTY}".encode())
+            sink.stdin.write(f"{ENTER};{emptying(schema)}".encode())
             rows = read_rows(folder, file, schema, sink.stdin)
             sink.stdin.write(checks(rows, schema).encode())
         except BrokenPipeError:
@@ -207,6 +233,11 @@ def replace(folder: Path, file: Path, schema: str) -> None:
         said.seek(0)
         if code:
             raise Refusal(f"nothing was restored: {last_error(said)}")
+
+
+def emptying(schema: str) -> str:
+    """Returns the statement that drops all objects of our schema, and raises an error if objects of others went with them."""
+    return EMPTY.format(theirs=FOREIGN % {"ours": sql.Literal([schema, DOOR]).as_string()})
 
 
 def checks(rows: dict[str, int], schema: str) -> str:

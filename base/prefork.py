@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from base.outage import Pace
 from base.processes import die_with_parent
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,19 @@ def run(
             sys.stdout.flush()
             os._exit(code)
 
+    def start_again(slot: int) -> None:
+        """Starts another process. The machine can have no process or memory to give for a while."""
+        pace = Pace()
+        time.sleep(REST_SECONDS)
+        while not ending:
+            try:
+                start(slot)
+                break
+            except OSError as error:
+                if pace.is_due():
+                    log.error("No process of the %s could start: %s. The next attempts follow", name, error.strerror)
+                time.sleep(REST_SECONDS)
+
     def send(number: int) -> None:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
@@ -84,8 +98,6 @@ def run(
         worst = max(worst, code)
         if not ending:
             log.error("Process %d of the %s exited with %d. Starting another process", child, name, code)
-            time.sleep(REST_SECONDS)
             worst = 0
-            if not ending:
-                start(slot)
+            start_again(slot)
     return worst

@@ -32,6 +32,29 @@ child.start()
 print(child.process.pid, flush=True)
 sys.stdin.read()
 """
+# One process, which exits. The fork of the next one fails twice, and that one ends them all.
+FORKING = """
+import errno, os, signal, sys
+from pathlib import Path
+from base import prefork
+
+begun, failing, fork = Path(sys.argv[1]), [OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) for _ in range(2)], os.fork
+
+def fork_later():
+    if begun.exists() and failing:
+        raise failing.pop()
+    return fork()
+
+def work(slot):
+    if begun.exists():
+        os.kill(os.getppid(), signal.SIGTERM)
+        signal.pause()
+    begun.touch()
+    return 3
+
+os.fork = fork_later
+sys.exit(prefork.run(1, work, name="work"))
+"""
 ON_A_LEASH = "orphan_signal=signal.SIGINT"
 
 
@@ -126,6 +149,14 @@ def test_a_child_that_got_no_leash_is_started_again_with_one(tmp_path: Path, mon
     assert child.leash is not None
     assert len(said) == 2
     child.stop()
+
+
+def test_a_fork_that_fails_is_tried_again(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(tmp_path / "begun")], cwd=ROOT, timeout=DEADLINE, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"No process of the work could start: Resource temporarily unavailable." in done.stderr
 
 
 def test_a_guard_that_cannot_start_is_tried_again(tmp_path: Path) -> None:

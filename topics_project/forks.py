@@ -27,6 +27,7 @@ def fork(argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_i
     """Starts `python -m MODULE …` in a fork (embedded/children.py explains the arguments).
 
     The caller must have no thread except the main thread, and no open connection, because the fork would share the connection.
+    Raises OSError if this machine has no process or memory for it.
     """
 
     def become() -> None:
@@ -44,12 +45,22 @@ def fork(argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_i
 
     # Before the fork resets the handlers, its copies of the handlers would take a signal, and the signal would be lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    before = descriptors()
     try:
         process = CONTEXT.Process(target=become)
         process.start()
+    except OSError:  # then multiprocessing leaves its pipes open, and the caller tries again and again
+        for descriptor in descriptors() - before:
+            os.close(descriptor)
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return Fork(process)
+
+
+def descriptors() -> set[int]:
+    """Returns the open files of this process, without the one that lists them."""
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")}
 
 
 def run(argv: Sequence[str]) -> None:

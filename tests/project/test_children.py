@@ -17,6 +17,7 @@ from embedded.children import LONGEST_DELAY, Child, RunningProcess, die_with_par
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
 from tests.processes import child_process
+from topics_project.forks import descriptors, fork
 from topics_project.supervisor import bring_back
 
 # Deaf to everything that can be ignored, once it has said so.
@@ -149,6 +150,18 @@ def test_a_child_that_got_no_leash_is_started_again_with_one(tmp_path: Path, mon
     assert child.leash is not None
     assert len(said) == 2
     child.stop()
+
+
+def test_a_fork_that_fails_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    child = Child("child", ["python", "-m", "none"], tmp_path / "log", begin=fork)
+    before = descriptors()
+    monkeypatch.setattr(os, "fork", fail)
+    with pytest.raises(BlockingIOError):
+        child.start()
+    assert descriptors() == before
 
 
 def test_a_fork_that_fails_is_tried_again(tmp_path: Path) -> None:

@@ -62,6 +62,19 @@ def segments(files: Files, topic: str) -> list[Segment]:
     return sorted(found)
 
 
+def gaps(known: Iterable[Segment], after: int, upto: int) -> list[str]:
+    """Returns the ranges of seqs above `after` up to `upto` that no segment covers. `known`: segments of a topic id, in order.
+
+    A step without records is a segment, too. So a range that no segment covers was never archived here, or its file was lost.
+    """
+    found = []
+    for segment in known:
+        if segment.first > after + 1:
+            found.append(f"{after + 1}..{segment.first - 1}")
+        after = max(after, segment.last)
+    return [*found, f"{after + 1}..{upto}"] if after < upto else found
+
+
 def load(files: Files, segment: Segment) -> Segment:
     """Returns the segment with its count, checksum and files. Raises Refusal if its file is damaged."""
     try:

@@ -28,7 +28,7 @@ from base.errors import NotReady
 from base.refusal import Refusal
 from base.units import amount, counted
 from pipeline.archive.files import Files, root_of
-from pipeline.archive.segments import Segment, fingerprint, load, reads_back, segments, sums
+from pipeline.archive.segments import Segment, fingerprint, gaps, load, reads_back, segments, sums
 from pipeline.read.extent import Extent, divide
 from pipeline.reader import read_log
 from pipeline.runs import reading
@@ -199,9 +199,14 @@ class TopicArchive:
     def trim(self) -> None:
         """Deletes archived records from the topic, up to the cursor.
 
-        First, the method reads the archive's files again and compares checksums.
+        First, the method reads the archive's files again and compares checksums. Raises Refusal if a file is damaged or gone.
         """
         known = [each for each in segments(self.files, self.topic.name) if each.topic_id == self.topic.id]
+        if missing := gaps(known, self.topic.floor, self.place.seq):
+            raise Refusal(
+                f"{self.files.root} lacks {self.topic.name} {', '.join(missing)}, which was archived there: not trimmed. "
+                "Is it mounted? Bring the files back, or archive to another path."
+            )
         for segment in known:
             if self.topic.floor < segment.last <= self.place.seq:
                 segment = load(self.files, segment)

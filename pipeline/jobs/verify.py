@@ -7,7 +7,6 @@ differences are wrong: records that are missing or altered in the archive, and f
 from __future__ import annotations
 
 from functools import reduce
-from itertools import pairwise
 from operator import xor
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,13 @@ import msgspec
 from base.errors import NotFound, NotReady
 from base.units import amount
 from pipeline.archive.files import Files
-from pipeline.archive.segments import Segment, archived, fingerprint, groups, reads_back, segments, sums
+from pipeline.archive.segments import Segment, archived, fingerprint, gaps, groups, reads_back, segments, sums
 from pipeline.read.extent import Extent, divide
 from pipeline.reader import read_log
+from pipeline.runs import reading
 from pipeline.runs.trouble import spark_trouble
 from pipeline.runs.work import JobOutcome, Work
+from store.script import run
 from topics.models import Topic
 
 if TYPE_CHECKING:
@@ -40,11 +41,14 @@ def verify(work: Work, options: Verify) -> JobOutcome:
     """Compares an archive with its topic. Raises TopicNotFound, NotFound or Refusal."""
     topic = work.topic(options.topic)
     files = work.files(options.archive)
+    (reached,) = run(
+        reading.positions([topic], reading.reading_name("archive", files.root))
+    )  # before a look at the files
     known = [each for each in segments(files, topic.name) if each.topic_id == topic.id]
     if not known:
         raise NotFound(f"{files.root} holds nothing of topic {topic.name!r} as it is now", topic=topic.name)
     found: dict[str, Any] = {"records": 0, "deleted_since": 0, "damaged": [], "missing": [], "altered": []}
-    found["missing"] += gaps(known)
+    found["missing"] += gaps(known, min(topic.floor, known[0].first - 1), reached)
     work.begin(known[-1].last - known[0].first + 1)
     for group in groups(files, known, found["damaged"]):
         compare(work, files, topic, group, found)
@@ -55,12 +59,6 @@ def verify(work: Work, options: Verify) -> JobOutcome:
     verdict = "differs from" if wrong else "agrees with"
     told = f"{files.root} {verdict} {topic.name}: {amount(found['records'])} records up to seq {known[-1].last}"
     return JobOutcome(told, found, wrong)
-
-
-def gaps(known: list[Segment]) -> list[str]:
-    """Returns the ranges of seqs between segments that no segment covers."""
-    pairs = pairwise(known)
-    return [f"{one.last + 1}..{other.first - 1}" for one, other in pairs if one.last + 1 != other.first]
 
 
 def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:

@@ -144,6 +144,32 @@ def test_trim_leaves_what_does_not_read_back(spark: SparkSession, dsn: str, tmp_
     assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).report["damaged"]
 
 
+def test_trim_leaves_what_the_archive_lacks(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    """A folder that is not mounted, and one that lost the first or the last of its segments."""
+    numbers("orders", 20)
+    archive(tmp_path)
+    scripts.delete_topic("orders", False, now_ms())
+    numbers("orders", 30)  # with the seqs 21 to 50
+    archive(tmp_path, step=15)
+    ((topic_id,),) = rows("SELECT id FROM topics_topic")
+    listed = tmp_path / "_segments" / "orders"
+    first, last = (listed / f"{topic_id}-{n:019}-{n + 14:019}.json" for n in (21, 36))
+    for gone, missing in ((first, "21..35"), (last, "36..50")):
+        away = gone.rename(gone.with_suffix(".away"))
+        with pytest.raises(Refusal, match=f"lacks orders {missing}, which was archived there: not trimmed"):
+            archive(tmp_path, trim=True)
+        verified = perform("verify", {"topic": "orders", "archive": str(tmp_path)})
+        assert (verified.state, verified.report["missing"]) == ("wrong", [missing])
+        away.rename(gone)
+    away = tmp_path.rename(tmp_path.with_name("away"))
+    with pytest.raises(Refusal, match=r"lacks orders 21\.\.50"):
+        archive(tmp_path, trim=True)
+    assert rows("SELECT floor_seq, count FROM topics_topichead") == [(20, 30)]
+    away.rename(tmp_path)
+    assert archive(tmp_path, trim=True).report["topics"][0]["trimmed"] == 30
+    assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).state == "done"
+
+
 def test_verify_tells_deleted_records_from_missing_and_altered_ones(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:

@@ -220,6 +220,15 @@ def test_errors_say_what_to_do(server: Instance, log: str) -> None:
     ]
 
 
+def test_a_name_that_leads_to_another_path_is_refused(server: Instance, log: str) -> None:
+    """fetch takes `..` out of a path, so the call would be another one."""
+    told = [
+        f'TypeError: invalid name "{name}": expected a name other than . and ..' for name in ("..", ".", "", "..", "..")
+    ]
+    assert part(server.url, "names", log, 0) == told
+    assert Api(server.port).call("GET", f"/v0/topics/{log}").status == 200
+
+
 def test_the_examples_run(instances: Any, installed: Path) -> None:
     server = instances()  # the examples are written for a topic that has no records yet
     (first,) = snippets("README.md", "js")

@@ -291,6 +291,23 @@ def test_refusals_have_classes_and_details(server: Instance, monkeypatch: pytest
         Topics("127.0.0.1:4000")
 
 
+def test_a_name_that_leads_to_another_path_is_refused(server: Instance) -> None:
+    """httpx takes `..` out of a path, so the delete of such a cursor would be one of its topic."""
+    with Topics(server.url) as topics:
+        orders = topics.topic(new_name())
+        orders.append(1)
+        for call in (
+            lambda: orders.delete_cursor(".."),
+            lambda: orders.delete_schedule("."),
+            topics.topic("").delete,
+            lambda: topics.delete_router(".."),
+            topics.webhook("..").delete,
+        ):
+            with pytest.raises(ValueError, match="invalid name"):
+                call()
+        assert orders.info()["head_seq"] == 1
+
+
 def test_a_server_that_is_away_is_tried_for_the_time_of_the_caller() -> None:
     from topics_client import calls
     from topics_client.script import run

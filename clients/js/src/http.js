@@ -32,9 +32,11 @@ export function random() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// "/v0/topics/…" of these parts.
-export function path(kind, ...parts) {
-  return ["/v0", kind, ...parts.map(encodeURIComponent)].join("/");
+// "/v0/topics/…" of these names. Throws TypeError for a name that would lead to another path, as a cursor ".." to its topic.
+export function path(kind, ...names) {
+  const invalid = names.find((name) => /^\.*$/.test(name));
+  if (invalid !== undefined) throw new TypeError(`invalid name "${invalid}": expected a name other than . and ..`);
+  return ["/v0", kind, ...names.map(encodeURIComponent)].join("/");
 }
 
 // {gap_from: 1} as {gapFrom: 1}: the first level alone, because what is below may be the application's.

@@ -18,8 +18,16 @@ T = TypeVar("T")
 Filter = str | Sequence[str]
 
 
+def address(kind: str, *names: str) -> str:
+    """Returns the path of a call. Raises ValueError for a name that would lead to another path, as a cursor `..` to its topic."""
+    for name in names:
+        if not name.strip("."):
+            raise ValueError(f"invalid name {name!r}: expected a name other than . and ..")
+    return "/".join(("/v0", kind, *(quote(name, safe="") for name in names)))
+
+
 def path(topic: str, *parts: str) -> str:
-    return "/".join(("/v0/topics", *(quote(part, safe="") for part in (topic, *parts))))
+    return address("topics", topic, *parts)
 
 
 def decoded(body: bytes, kind: type[T]) -> T:

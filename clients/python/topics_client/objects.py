@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
-from topics_client.calls import Filter, decoded, path
+from topics_client.calls import Filter, address, decoded, path
 from topics_client.script import Request, Script, call
 
 Object = dict[str, Any]
 
 
 def router_path(*parts: str) -> str:
-    return "/".join(("/v0/routers", *(quote(part, safe="") for part in parts)))
+    return address("routers", *parts)
 
 
 def get(path: str) -> Script[Object]:

@@ -14,12 +14,12 @@ import hmac
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from topics_client import objects
+from topics_client.calls import address
 from topics_client.errors import TopicsError
 from topics_client.objects import Object
 from topics_client.script import Request, Script, call, drive, run
@@ -65,7 +65,7 @@ def key_of(secret: str) -> bytes:
 
 
 def path(name: str, *parts: str) -> str:
-    return "/".join(("/v0/webhooks", *(quote(part, safe="") for part in (name, *parts))))
+    return address("webhooks", name, *parts)
 
 
 def post(name: str, what: str, fields: Mapping[str, Any]) -> Script[Object]:

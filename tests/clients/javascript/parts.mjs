@@ -59,6 +59,17 @@ const parts = {
       if (data === 1 && deliveries === 1) throw new Retry("later", { delayMs: 10 });
     });
   },
+  // The errors of calls with names that would lead to another path.
+  async names() {
+    const calls = [
+      topic.deleteCursor(".."),
+      topic.deleteSchedule("."),
+      topics.topic("").delete(),
+      topics.deleteRouter(".."),
+      topics.webhook("..").delete(),
+    ];
+    return (await Promise.allSettled(calls)).map(({ reason }) => `${reason?.name}: ${reason?.message}`);
+  },
   // A worker whose handler throws nothing of value.
   async zero() {
     const worker = topic.worker({ retryMs: 3_600_000 });

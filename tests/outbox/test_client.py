@@ -105,6 +105,48 @@ def test_each_commit_of_a_session_of_sqlalchemy_wakes_if_it_has_emitted(
     assert read("orders") == [{"id": 1}, {"id": -1}, {"id": 2}, {"id": -2}]
 
 
+def test_a_commit_needs_no_second_connection_of_the_pool(
+    client: Clients, relay: Relay, listener: psycopg.Connection[Any]
+) -> None:
+    engine = sqlalchemy.create_engine(engine_of(client).url, pool_size=1, max_overflow=0, pool_timeout=1)
+    with Session(engine) as session:
+        emit(session, "orders", {"id": 1})
+        session.commit()
+        assert heard(listener) == 1
+        emit(session, "orders", {"id": 2})
+        session.rollback()
+        session.commit()
+        assert heard(listener) == 0
+        with session.begin_nested():
+            emit(session, "orders", {"id": 3})
+        emit(session, "orders", {"id": 4})
+        assert heard(listener) == 0
+        session.commit()
+        assert heard(listener) == 1
+        with session.begin_nested():
+            emit(session, "orders", {"id": 5})
+        assert heard(listener) == 0
+        session.commit()
+        assert heard(listener) == 1
+    engine.dispose()
+    finish(relay)
+    assert read("orders") == [{"id": 1}, {"id": 3}, {"id": 4}, {"id": 5}]
+
+
+def test_a_commit_succeeds_although_the_relay_cannot_be_woken(
+    client: Clients, relay: Relay, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another part of the application has all other connections of the pool."""
+    engine = sqlalchemy.create_engine(engine_of(client).url, pool_size=1, max_overflow=0, pool_timeout=0.1)
+    with engine.connect() as connection, Session(connection) as session:
+        emit(session, "orders", {"id": 1})
+        session.commit()
+    engine.dispose()
+    assert "emitted records take up to 250 ms: QueuePool limit" in caplog.text
+    finish(relay)
+    assert read("orders") == [{"id": 1}]
+
+
 def test_a_wake_with_a_topic_wakes_its_readers(client: Clients, relay: Relay) -> None:
     """An append by SQL tells no process of the server that the head moved."""
     session, moved = client(), list[tuple[int, int]]()

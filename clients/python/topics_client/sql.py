@@ -10,6 +10,7 @@ you append with `topics.append`, call `wake` with the name of the topic: otherwi
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from topics_client.codec import Codec
@@ -22,8 +23,9 @@ BY_PLACE, BY_NAME = (
 )
 WAKE = "SELECT pg_notify('topics', {topic})"
 WAKE_BY_PLACE, WAKE_BY_NAME = WAKE.format(topic="%s"), WAKE.format(topic=":topic")
-EMITTED = "topics_emitted"  # in the `info` of a session of SQLAlchemy
+EMITTED = "topics_emitted"  # in the `info` of a session of SQLAlchemy that has emitted: whether that is committed
 _any = Codec(Any)
+log = logging.getLogger("topics_client.sql")
 
 
 def emit(
@@ -47,8 +49,9 @@ def emit(
 
         connection.execute(text(BY_NAME), dict(zip(NAMES, values, strict=True)))
         if hasattr(connection, "get_bind"):
-            connection.info[EMITTED] = True
-            event.listen(connection, "after_commit", wake_if_emitted)  # once, however often
+            connection.info[EMITTED] = False
+            event.listen(connection, "after_commit", note_commit)  # once, however often
+            event.listen(connection, "after_transaction_end", wake_if_committed)
     else:
         connection.execute(BY_PLACE, values)
 
@@ -92,10 +95,23 @@ def wake(connection: Any, topic: str = "") -> None:
         connection.execute(WAKE_BY_PLACE, (topic,))
 
 
-def wake_if_emitted(session: Any) -> None:
-    """Wakes the relay after a commit of a session that has emitted since its last one."""
-    if session.info.pop(EMITTED, False):
+def note_commit(session: Any) -> None:
+    """Notes a commit of a session that has emitted. The release of a savepoint is none."""
+    if EMITTED in session.info and not session.in_nested_transaction():
+        session.info[EMITTED] = True
+
+
+def wake_if_committed(session: Any, transaction: Any) -> None:
+    """Wakes the relay at the end of a transaction that has emitted.
+
+    At its commit, the session still holds its connection, and the wake would wait for another one of the same pool.
+    """
+    if transaction.parent is not None or not session.info.pop(EMITTED, False):
+        return
+    try:
         wake(session)
+    except Exception as error:  # the records are committed, and the caller must not take that for a failure
+        log.warning("The relay was not woken, so emitted records take up to 250 ms: %s", error)
 
 
 def is_django(connection: Any) -> bool:

@@ -58,6 +58,38 @@ def test_a_record_that_is_refused_stops_no_other(server: Instance) -> None:
         assert [record.data for record in topics.topic(topic).read().records] == ["a", "b", "d"]
 
 
+def test_a_record_is_as_it_was_at_its_append(server: Instance) -> None:
+    """A value without JSON is the fault of its own append alone."""
+    topic, meta = new_name(), {"n": 0}
+
+    async def append() -> list[int]:
+        async with AsyncTopics(server.url) as topics:
+            async with topics.topic(topic).batch(max_ms=3_600_000) as batch:
+                outcomes = []
+                for meta["n"] in range(3, 6):
+                    outcomes.append(await batch.append(None, meta=meta))
+                    with pytest.raises(UnicodeEncodeError):
+                        await batch.append(None, meta={"text": "\ud800"})
+            return [outcome.result() for outcome in outcomes]
+
+    with Topics(server.url) as topics:
+        with topics.topic(topic).batch(max_ms=3_600_000) as batch:
+            outcomes = []
+            for meta["n"] in range(3):
+                outcomes.append(batch.append(None, meta=meta))
+                with pytest.raises(UnicodeEncodeError):
+                    batch.append(None, tag="\ud800")
+        assert [outcome.result() for outcome in outcomes] == [1, 2, 3]
+        assert asyncio.run(append()) == [4, 5, 6]
+        assert [record.meta for record in topics.topic(topic).read().records] == [{"n": n} for n in range(6)]
+
+
+def test_max_bytes_counts_the_whole_record(server: Instance) -> None:
+    with Topics(server.url) as topics, topics.topic(new_name()).batch(max_ms=3_600_000, max_bytes=2000) as batch:
+        outcome = batch.append(1, meta={str(n): "x" * 250 for n in range(8)})
+        assert outcome.result(DEADLINE) == 1
+
+
 def test_a_lonely_record_is_sent_after_its_time(server: Instance) -> None:
     with Topics(server.url) as topics, topics.topic(new_name()).batch(max_ms=20) as batch:
         assert batch.append(1).result(DEADLINE) == 1

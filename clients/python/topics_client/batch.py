@@ -84,7 +84,7 @@ class Waiting(Generic[Settled]):
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.bytes, self.unsettled = limits, 0, 0
-        self.records: deque[tuple[New, int, Settled]] = deque()
+        self.records: deque[tuple[msgspec.Raw, Settled]] = deque()
         self.first_at = 0.0
         self.is_closing = False
         self.error: BaseException | None = None  # the first
@@ -99,11 +99,11 @@ class Waiting(Generic[Settled]):
             raise QueueFull(f"{self.unsettled} records wait for the server: try again later")
         return False
 
-    def add(self, record: New, size: int, settled: Settled) -> None:
+    def add(self, record: msgspec.Raw, settled: Settled) -> None:
         if not self.records:
             self.first_at = time.monotonic()
-        self.records.append((record, size, settled))
-        self.bytes += size
+        self.records.append((record, settled))
+        self.bytes += len(record)
         self.unsettled += 1
 
     @property
@@ -118,16 +118,15 @@ class Waiting(Generic[Settled]):
             return None
         return 0 if self.has_enough else max(0, self.first_at + self.limits.max_ms / 1000 - time.monotonic())
 
-    def take(self) -> list[tuple[New, Settled]]:
+    def take(self) -> list[tuple[msgspec.Raw, Settled]]:
         """Takes the records of the next append."""
-        taken: list[tuple[New, Settled]] = []
+        taken: list[tuple[msgspec.Raw, Settled]] = []
         size = 0
         while self.records and len(taken) < self.limits.max_records:
-            if taken and size + self.records[0][1] > self.limits.max_bytes:
+            if taken and size + len(self.records[0][0]) > self.limits.max_bytes:
                 break
-            record, bytes, settled = self.records.popleft()
-            taken.append((record, settled))
-            size += bytes
+            taken.append(self.records.popleft())
+            size += len(taken[-1][0])
         self.bytes -= size
         self.first_at = time.monotonic()
         return taken
@@ -138,7 +137,7 @@ class Waiting(Generic[Settled]):
         self.error = self.error or next((each for each in outcomes if isinstance(each, BaseException)), None)
 
 
-def send(topic: str, codec: Codec[Any], records: list[New]) -> Script[list[int | BaseException]]:
+def send(topic: str, codec: Codec[Any], records: list[msgspec.Raw]) -> Script[list[int | BaseException]]:
     """Appends records, and returns the seq or the error of each. A record that the server refuses stops no other record."""
     outcomes: list[int | BaseException] = [0] * len(records)
     left = list(range(len(records)))
@@ -159,9 +158,14 @@ def send(topic: str, codec: Codec[Any], records: list[New]) -> Script[list[int |
     return outcomes
 
 
-def encoded(codec: Codec[Any], data: Any, tag: str | None, node: str | None, meta: dict[str, Any] | None) -> New:
-    """Returns a record whose data is JSON already, so that the application may change its object."""
-    return New(msgspec.Raw(codec.encode(data)), tag, node, stamped(meta))
+def encoded(
+    codec: Codec[Any], data: Any, tag: str | None, node: str | None, meta: dict[str, Any] | None
+) -> msgspec.Raw:
+    """Returns a record as JSON, so that the application may change its objects. Raises the error of a value that has no JSON.
+
+    At the send, it would be the error of all records of the append.
+    """
+    return msgspec.Raw(codec.encode(New(data, tag, node, stamped(meta))))
 
 
 class Batch(Generic[T]):
@@ -187,7 +191,7 @@ class Batch(Generic[T]):
         with self.lock:
             while not self.waiting.has_room("with"):
                 self.changed.wait()
-            self.waiting.add(record, len(record.data), settled)
+            self.waiting.add(record, settled)
             if self.is_idle and (len(self.waiting.records) == 1 or self.waiting.has_enough):
                 self.changed.notify_all()
         return settled
@@ -243,7 +247,7 @@ class AsyncBatch(Generic[T]):
             self.room.clear()
             await self.room.wait()
         settled = asyncio.get_running_loop().create_future()
-        self.waiting.add(record, len(record.data), settled)
+        self.waiting.add(record, settled)
         if len(self.waiting.records) == 1 or self.waiting.has_enough:
             self.added.set()
         return settled

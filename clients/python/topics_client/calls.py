@@ -40,13 +40,16 @@ def decoded(body: bytes, kind: type[T]) -> T:
 def append(
     topic: str,
     codec: Codec[Any],
-    records: Sequence[New],
+    records: Sequence[New | msgspec.Raw],
     idempotency_key: str | None = None,
     expected_head: int | None = None,
     create: bool = True,
     patience: float = PATIENCE,
 ) -> Script[Appended]:
-    """Appends all records or none. The idempotency key, by default a new one, makes the retries of this call append once."""
+    """Appends all records or none. The idempotency key, by default a new one, makes the retries of this call append once.
+
+    `records`: also as JSON.
+    """
     body: dict[str, Any] = {"records": records, "idempotency_key": idempotency_key or secrets.token_hex(16)}
     if expected_head is not None:
         body["expected_head"] = expected_head

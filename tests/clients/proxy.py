@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Iterator
 
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 REQUEST = re.compile(rb"\b(?:GET|POST|PUT|DELETE) /v0\S* HTTP/1.1")
 
 
@@ -22,6 +23,8 @@ class Proxy:
         self.cuts = 0
         self.requests: list[str] = []
         self.sent: list[bytes] = []  # by the clients, as it came
+        self.refusals: list[tuple[int, int]] = []  # of the next claims: a status, and the seconds of Retry-After
+        self.refused = re.compile(rb"/claim HTTP/1.1")  # the requests that get them
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -45,6 +48,9 @@ class Proxy:
                     if source is client:
                         self.sent.append(data)
                         self.requests += [found.decode() for found in REQUEST.findall(data)]
+                        if self.refusals and self.refused.search(data):
+                            self.refuse(client, data)
+                            continue
                     other = server if source is client else client
                     other.sendall(data[:left])
                     if left is not None and (left := left - len(data)) <= 0:
@@ -52,6 +58,17 @@ class Proxy:
                         if self.random.random() < 0.5:  # a reset in place of an end
                             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                         return
+
+    def refuse(self, client: socket.socket, request: bytes) -> None:
+        """Reads the rest of a request, and answers it as another proxy does whose server is away."""
+        head, _, body = request.partition(b"\r\n\r\n")
+        length = LENGTH.search(head)
+        assert length is not None
+        left = int(length[1]) - len(body)
+        while left:
+            left -= len(client.recv(left))
+        status, seconds = self.refusals.pop(0)
+        client.sendall(f"HTTP/1.1 {status} Refused\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n".encode())
 
 
 @contextlib.contextmanager

@@ -129,6 +129,21 @@ def test_a_loop_settles_each_job_when_it_asks_for_the_next(server: Instance, que
     assert figures(server, queue) == (1, 0, 1)
 
 
+def test_a_worker_waits_while_claims_are_refused(server: Instance, queue: str) -> None:
+    """It ends at once although it shall wait for ten minutes."""
+    with proxy(server.port) as refusing:
+        refusing.refusals = [(503, 0), (429, 0)]
+        worker = Program(refusing.url, "work", queue, 0)
+        Api(server.port).append(queue, 2)
+        until(lambda: worker.process.poll() is not None or worker.said == [2], "the job")
+        assert not refusing.refusals
+        refusing.refusals = [(503, 600)]
+        Api(server.port).append(queue, 3)
+        until(lambda: worker.process.poll() is not None or not refusing.refusals, "the refusal")
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(DEADLINE) == 0
+
+
 def figures(server: Instance, queue: str) -> tuple[int, int, int]:
     shown: dict[str, int] = Api(server.port).call("GET", f"/v0/topics/{queue}").body["queue"]
     return shown["ready"], shown["in_flight"], shown["delayed"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from topics_client import AsyncTopics, Job, Retry, Topics, errors
 
 from tests.clients.proxy import proxy
+from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.processes import child_process
 from tests.watch.wire import Api, new_name
@@ -202,6 +204,52 @@ worker.run()
         assert process.stdout.read() == b""
     assert process.returncode == 0
     assert figures(server, queue) == (6, 0, 0)
+
+
+def test_a_worker_waits_while_claims_are_refused(
+    server: Instance, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends at once although it shall wait for ten minutes."""
+    done: list[int] = []
+
+    def told() -> int:
+        return caplog.text.count(f"The worker of {queue} tries again: the server answered ")
+
+    with proxy(server.port) as refusing, Topics(refusing.url) as topics, ThreadPoolExecutor() as threads:
+        worker = topics.worker(queue)
+        worker(lambda job: done.append(job.data))
+        refusing.refusals = [(503, 0), (429, 0)]
+        running = threads.submit(worker.run)
+        Api(server.port).append(queue, 0)
+        until(lambda: running.done() or done == [0], "the job")
+        assert (told(), refusing.refusals) == (1, [])
+        refusing.refusals = [(503, 600)]
+        Api(server.port).append(queue, 1)
+        until(lambda: running.done() or told() == 2, "the refusal")
+        worker.stop()
+        assert running.result(DEADLINE) is None
+
+
+def test_an_async_worker_waits_while_claims_are_refused(
+    server: Instance, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(url: str) -> None:
+        async with AsyncTopics(url) as topics:
+            worker = topics.worker(queue)
+
+            @worker
+            async def work(job: Job[int]) -> None:
+                pass
+
+            running = asyncio.create_task(worker.run())
+            while not running.done() and "tries again: the server answered 429" not in caplog.text:
+                await asyncio.sleep(0.01)
+            worker.stop()
+            await asyncio.wait_for(running, DEADLINE)
+
+    with proxy(server.port) as refusing:
+        refusing.refusals = [(429, 600)]
+        asyncio.run(main(refusing.url))
 
 
 def test_a_worker_says_what_stops_it(server: Instance) -> None:

@@ -1,7 +1,7 @@
 // A worker of a queue: claims jobs, extends their leases while they run, acks them, and gives those back that fail.
 
-import { TopicsError, Unreachable } from "./errors.js";
-import { path, random, sleep } from "./http.js";
+import { Refused, TopicsError, Unreachable } from "./errors.js";
+import { backoff, path, random } from "./http.js";
 import { only } from "./records.js";
 import { onSignals } from "./signals.js";
 
@@ -186,9 +186,11 @@ export class Worker {
     return Math.min(MOST_JOBS, this.#hands + ahead - this.#held.size);
   }
 
+  // Claims jobs until the worker ends, also while the server is away. Each claim is sent once, because a pause between two tries has to
+  // end with the worker.
   async #claims() {
-    const { node, leaseMs } = this.#policy;
-    while (!this.#isEnding) {
+    const { leaseMs } = this.#policy;
+    for (let tries = 0; !this.#isEnding; ) {
       const max = this.#wanted();
       if (max <= 0) {
         await this.#room.wait();
@@ -197,15 +199,23 @@ export class Worker {
       const began = Date.now();
       let claimed;
       try {
-        ({ claimed } = await this.#call("claim", { max, lease_ms: leaseMs, wait_ms: WAIT_MS }, WAIT_MS));
+        ({ claimed } = await this.#call("claim", { max, lease_ms: leaseMs, wait_ms: WAIT_MS }, { waitMs: WAIT_MS, patienceMs: 0 }));
       } catch (error) {
-        if (!(error instanceof Unreachable)) throw error;
-        this.#log.warn(`The worker of ${this.#topic} tries again: ${error.message}`);
+        if (!(error instanceof Unreachable || (error instanceof Refused && error.canPass))) throw error;
+        if (!tries) this.#log.warn(`The worker of ${this.#topic} tries again: ${error.message}`);
+        await this.#pause(Math.max(error.retryAfterMs ?? 0, backoff(tries++)));
         continue;
       }
+      tries = 0;
       this.#add(claimed.map(toJob));
-      if (!claimed.length && !this.#isEnding && Date.now() - began < IDLE_MS) await sleep(IDLE_MS);
+      if (!claimed.length && !this.#isEnding && Date.now() - began < IDLE_MS) await this.#pause(IDLE_MS);
     }
+  }
+
+  // Waits, until the worker ends at most. The bell also rings for jobs that are done.
+  async #pause(ms) {
+    const over = Date.now() + ms;
+    for (let left = ms; left > 0 && !this.#isEnding; left = over - Date.now()) await this.#room.wait(left);
   }
 
   // Gives claimed jobs to the hands, and back to the queue if it is too late.
@@ -282,8 +292,8 @@ export class Worker {
     return this.#call(what, { seqs: jobs.map(({ seq }) => seq), lease_ids: jobs.map(({ leaseId }) => leaseId), ...values });
   }
 
-  async #call(what, body, waitMs = 0) {
-    return this.#http.call("POST", path("topics", this.#topic, what), { body: JSON.stringify({ node: this.#policy.node, ...body }), waitMs });
+  async #call(what, body, options) {
+    return this.#http.call("POST", path("topics", this.#topic, what), { body: JSON.stringify({ node: this.#policy.node, ...body }), ...options });
   }
 }
 

@@ -11,9 +11,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from topics_client import calls
 from topics_client.codec import Codec
-from topics_client.errors import TopicsError, Unreachable
+from topics_client.errors import Refused, TopicsError, Unreachable
 from topics_client.records import Job
-from topics_client.script import Bell, Pause, Script, Until
+from topics_client.script import Bell, Script, Until, backoff
 
 T = TypeVar("T")
 log = logging.getLogger("topics_client.worker")
@@ -161,22 +161,38 @@ class Jobs(Generic[T]):
         return min(MOST_JOBS, self.hands + ahead - len(self.held))
 
     def claims(self) -> Script[None]:
-        """Claims jobs until the worker ends. Raises the server's refusal, such as TopicNotFound."""
-        policy = self.policy
+        """Claims jobs until the worker ends, also while the server is away. Raises a refusal that stays, such as TopicNotFound.
+
+        Each claim is sent once, because a pause between two tries has to end with the worker.
+        """
+        policy, tries = self.policy, 0
         while not self.is_ending:
             if not (room := self._room()):
                 yield Until(self.room)
                 continue
             began = time.monotonic()
             try:
-                body = yield from calls.claim(self.topic, policy.node, room, policy.lease_ms, WAIT_MS)
-            except Unreachable as error:
-                log.warning("The worker of %s tries again: %s", self.topic, error)
+                body = yield from calls.claim(self.topic, policy.node, room, policy.lease_ms, WAIT_MS, patience=0)
+            except (Unreachable, Refused) as error:
+                asked = error.retry_after or 0.0 if isinstance(error, Refused) else 0.0
+                if isinstance(error, Refused) and not error.can_pass:
+                    raise
+                if not tries:
+                    log.warning("The worker of %s tries again: %s", self.topic, error)
+                yield from self.pause(max(asked, backoff(tries)))
+                tries += 1
                 continue
+            tries = 0
             jobs, refused = self.codec.jobs(body)
             self.add(jobs, refused, time.monotonic())
             if not jobs and not refused and not self.is_ending and time.monotonic() - began < IDLE_SECONDS:
-                yield Pause(IDLE_SECONDS)
+                yield from self.pause(IDLE_SECONDS)
+
+    def pause(self, seconds: float) -> Script[None]:
+        """Waits, until the worker ends at most. The bell also rings for jobs that are done."""
+        over = time.monotonic() + seconds
+        while not self.is_ending and (left := over - time.monotonic()) > 0:
+            yield Until(self.room, left)
 
     def add(self, jobs: Sequence[Job[T]], refused: Sequence[tuple[Job[Any], TopicsError]], now: float) -> None:
         """Gives claimed jobs to the hands, and back to the queue those that are invalid or too late."""

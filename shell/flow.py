@@ -20,7 +20,7 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.printing import say
 from shell.remote import Remote
-from shell.server import Query, path
+from shell.server import Query, can_pass, path
 
 LIMIT = 1000  # records of one read
 WAIT_MS = 20_000  # of a read at the head
@@ -112,7 +112,7 @@ class Failed(Exception):
 
     @property
     def is_temporary(self) -> bool:
-        return self.error.status >= 500 or self.error.status == 429 or self.error.code in TEMPORARY
+        return can_pass(self.error) or self.error.code in TEMPORARY
 
 
 class FlowEnd:

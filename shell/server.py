@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from base.errors import InvalidRequest
+from base.errors import InvalidRequest, TopicsError
 from shell.follower import Follower
 
 Query = Mapping[str, str | int | bool]
@@ -35,6 +35,11 @@ def path(*segments: str) -> str:
         if not segment.strip("."):
             raise InvalidRequest(f"invalid name {segment!r}: expected a name other than . and ..")
     return "/v0/" + "/".join(quote(segment, safe=":") for segment in segments)
+
+
+def can_pass(error: TopicsError) -> bool:
+    """Returns whether the same call may succeed later, because the server is away, or asks for fewer calls."""
+    return error.status >= 500 or error.status == 429
 
 
 def shown(query: Query | None) -> dict[str, str | int]:

@@ -21,7 +21,7 @@ import msgspec
 from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.printing import say
-from shell.server import CommandServer, ask, path
+from shell.server import CommandServer, ask, can_pass, path
 
 TICK_SECONDS = 0.05  # between two looks at the running commands
 IDLE_SECONDS = 0.5  # between two claims of an empty queue
@@ -115,12 +115,19 @@ class Worker:
                 self.turn()
                 time.sleep(TICK_SECONDS)
         finally:
+            end(*(each.process for each in self.running))
             for each in self.running:
-                end(each.process)
-                if each.process.returncode:
-                    self.settle("nack", [each.job], delay_ms=0)
-                else:
-                    self.finish(each)
+                self.leave(each)
+
+    def leave(self, ended: RunningJob) -> None:
+        """Gives back a job whose command was ended, or acks it if the command had succeeded before."""
+        try:
+            if ended.process.returncode:
+                self.settle("nack", [ended.job], delay_ms=0)
+            else:
+                self.finish(ended)
+        except TopicsError as error:
+            say(f"job {ended.job.seq} comes back when its lease ends: {error.message}")
 
     def turn(self) -> None:
         """Settles the jobs whose commands have ended, extends the leases of the others, and claims more."""
@@ -136,10 +143,10 @@ class Worker:
             if len(self.running) < self.most and (ended or now >= self.claims_at):
                 self.claim()
         except TopicsError as error:
-            if error.status < 500:
+            if not can_pass(error):
                 raise
             say(f"{error.message}. The worker tries again")
-            time.sleep(AWAY_SECONDS)
+            time.sleep(min(AWAY_SECONDS, self.lease_ms / 3000))  # in time for the next extend
 
     def claim(self) -> None:
         if not self.running:
@@ -199,11 +206,14 @@ class Worker:
         return skipped
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a command: SIGTERM, and SIGKILL if that does not help."""
-    process.terminate()
-    try:
-        process.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def end(*processes: subprocess.Popen[bytes]) -> None:
+    """Ends commands: SIGTERM, and SIGKILL if that does not help."""
+    for process in processes:
+        process.terminate()
+    over = time.monotonic() + END_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(0, over - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

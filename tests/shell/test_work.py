@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
@@ -37,11 +40,11 @@ def counts(server: Instance, queue: str) -> Any:
 
 
 class Working:
-    """A process of `topics work` on the shared instance."""
+    """A process of `topics work` on the shared instance, or on a proxy of it."""
 
-    def __init__(self, server: Instance, folder: Path, *arguments: str) -> None:
+    def __init__(self, url: str, folder: Path, *arguments: str) -> None:
         self.output = folder / "worked"
-        environment = {**os.environ, "TOPICS_URL": server.url}
+        environment = {**os.environ, "TOPICS_URL": url}
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, str(ROOT / "manage.py"), "topics", "work", *arguments],
@@ -59,13 +62,13 @@ class Working:
 def working(server: Instance, tmp_path: Path) -> Iterator[Any]:
     started: list[Working] = []
 
-    def start(*arguments: str) -> Working:
-        started.append(Working(server, tmp_path, *arguments))
+    def start(*arguments: str, url: str = server.url) -> Working:
+        started.append(Working(url, tmp_path, *arguments))
         return started[-1]
 
     yield start
     for each in started:
-        if each.process.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(each.process.pid, signal.SIGKILL)
         each.process.wait()
 
@@ -116,6 +119,40 @@ def test_an_ended_worker_gives_its_job_back(server: Instance, queue: str, workin
     running.process.send_signal(number)
     assert running.process.wait(DEADLINE) == code
     assert counts(server, queue)["ready"] == 1
+
+
+def test_a_refusal_that_passes_ends_no_command(server: Instance, queue: str, working: Any) -> None:
+    client = HttpClient(server.port)
+    client.put(f"/v0/topics/{queue}", {"lease_ms": 10_000})
+    client.append(queue, 1)
+    with proxy(server.port) as refusing:
+        running = working("--parallel", "2", queue, "--", "sleep", "600", url=refusing.url)
+        until(lambda: counts(server, queue)["in_flight"] == 1, "the job to run")
+        refusing.refusals = [(429, 0)]
+        until(lambda: running.process.poll() is not None or running.says("429 Too Many Requests"), "the refusal")
+        client.append(queue, 2)
+        until(lambda: running.process.poll() is not None or counts(server, queue)["in_flight"] == 2, "another job")
+        assert not running.says("its command is ended")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(DEADLINE) == 143
+    assert counts(server, queue)["ready"] == 2
+
+
+def test_no_command_outlives_its_worker(server: Instance, queue: str, working: Any) -> None:
+    """The key is revoked while three commands run, so the worker can neither keep nor give back their jobs."""
+    client = HttpClient(server.port)
+    client.put(f"/v0/topics/{queue}", {"lease_ms": 3_000})
+    client.append(queue, 1, 2, 3)
+    with proxy(server.port) as refusing:
+        refusing.refused = re.compile(rb"/(extend|nack) HTTP/1.1")
+        running = working("--parallel", "3", queue, "--", "sh", "-c", "echo $$; exec sleep 600", url=refusing.url)
+        until(lambda: len(running.output.read_text().splitlines()) == 3, "three commands")
+        commands = [int(line) for line in running.output.read_text().splitlines()]
+        refusing.refusals = [(401, 0)] * 4
+        assert running.process.wait(DEADLINE) == 1
+    assert refusing.refusals == []
+    assert [command for command in commands if Path(f"/proc/{command}").exists()] == []
+    assert running.says("job 3 comes back when its lease ends")
 
 
 def test_a_command_whose_lease_is_lost_is_ended(server: Instance, queue: str, working: Any) -> None:

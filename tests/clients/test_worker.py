@@ -206,6 +206,66 @@ worker.run()
     assert figures(server, queue) == (6, 0, 0)
 
 
+TASKS = """
+import asyncio, sys
+from topics_client import AsyncTopics
+
+async def main():
+    async with AsyncTopics() as topics:
+        workers = [topics.worker(sys.argv[1]) for _ in range(3)]
+        for worker in workers:
+            worker(work)
+        running = [asyncio.create_task(worker.run()) for worker in workers]
+        running.insert(1, asyncio.create_task(follow(topics.topic(sys.argv[2]).group("team"))))
+        await asyncio.sleep(0)  # each has begun
+        workers[-1].stop()
+        await running[-1]
+        print("waits", flush=True)
+        await asyncio.gather(*running)
+        print("ends")
+
+async def work(job):
+    pass
+
+async def follow(member):
+    async for record in member:
+        pass
+
+asyncio.run(main())
+"""
+LOOPS = """
+import sys
+from topics_client import Topics
+topics = Topics()
+first, second = (iter(topics.worker(sys.argv[1])) for _ in range(2))
+member = iter(topics.topic(sys.argv[2]).group("team"))
+for each in (first, second, member):
+    next(each)
+first.close()
+print("waits", flush=True)
+for job in second:
+    pass
+for record in member:
+    pass
+print("ends")
+"""
+
+
+@pytest.mark.parametrize("code", [TASKS, LOOPS])
+def test_sigterm_ends_all_workers_and_members_of_a_process(server: Instance, queue: str, code: str) -> None:
+    log = new_name()
+    for topic in (queue, log):
+        Api(server.port).append(topic, 1, 2)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    command = [sys.executable, "-c", code, queue, log]
+    with child_process(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"waits\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == b"ends\n"
+    assert process.returncode == 0
+
+
 def test_a_worker_waits_while_claims_are_refused(
     server: Instance, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,13 +280,16 @@ def test_a_worker_waits_while_claims_are_refused(
         worker(lambda job: done.append(job.data))
         refusing.refusals = [(503, 0), (429, 0)]
         running = threads.submit(worker.run)
-        Api(server.port).append(queue, 0)
-        until(lambda: running.done() or done == [0], "the job")
-        assert (told(), refusing.refusals) == (1, [])
-        refusing.refusals = [(503, 600)]
-        Api(server.port).append(queue, 1)
-        until(lambda: running.done() or told() == 2, "the refusal")
-        worker.stop()
+        try:
+            Api(server.port).append(queue, 0)
+            until(lambda: running.done() or done == [0], "the job")
+            assert not refusing.refusals
+            before = told()
+            refusing.refusals = [(503, 600)]
+            Api(server.port).append(queue, 1)
+            until(lambda: running.done() or told() > before, "the refusal")
+        finally:
+            worker.stop()
         assert running.result(DEADLINE) is None
 
 

@@ -5,64 +5,88 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from weakref import WeakKeyDictionary
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-@contextmanager
-def handled(receive: Callable[[], None]) -> Iterator[None]:
-    """Calls `receive` in the main thread at the first signal. Does nothing in other threads, which get no signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {each: signal.getsignal(each) for each in SIGNALS}
+class Handling(ABC):
+    """Handles the signals for all workers and members of the main thread, or of an event loop: the first signal ends them all."""
 
-    def restore() -> None:
-        for each, handler in before.items():
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    @contextmanager
+    def calling(self, call: Callable[[], None]) -> Iterator[None]:
+        """Calls `call` at the first signal. Does nothing in other threads than the main one, which get no signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self.calls.append(call)
+        if len(self.calls) == 1:
+            self.install()
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a signal has taken it
+                self.calls.remove(call)
+            if not self.calls:
+                self.restore()
+
+    def receive(self) -> None:
+        self.restore()
+        calls, self.calls = self.calls, []
+        with ExitStack() as each:  # also if one of them raises
+            for call in calls:
+                each.callback(call)
+
+    @abstractmethod
+    def install(self) -> None: ...
+
+    @abstractmethod
+    def restore(self) -> None: ...
+
+
+class MainHandling(Handling):
+    """For workers and loops of the main thread."""
+
+    def install(self) -> None:
+        self.before = {each: signal.getsignal(each) for each in SIGNALS}
+        for each in SIGNALS:
+            signal.signal(each, lambda number, frame: self.receive())
+
+    def restore(self) -> None:
+        for each, handler in self.before.items():
             signal.signal(each, handler)
 
-    def received(number: int, frame: FrameType | None) -> None:
-        restore()
-        receive()
 
-    for each in SIGNALS:
-        signal.signal(each, received)
-    try:
-        yield
-    finally:
-        restore()
+class LoopHandling(Handling):
+    """For the tasks of an event loop."""
+
+    def install(self) -> None:
+        for each in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(each, self.receive)
+
+    def restore(self) -> None:
+        for each in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(each)
+
+
+_main = MainHandling()
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHandling] = WeakKeyDictionary()
 
 
 def on_signal(stop: Callable[[], None]) -> AbstractContextManager[None]:
     """Calls `stop` in a thread of its own at the first signal, so that it can wait for a lock that the main thread holds."""
-    return handled(lambda: threading.Thread(target=stop).start())
+    return _main.calling(lambda: threading.Thread(target=stop).start())
 
 
-@contextmanager
-def on_loop_signal(stop: Callable[[], None]) -> Iterator[None]:
+def on_loop_signal(stop: Callable[[], None]) -> AbstractContextManager[None]:
     """As `on_signal`, in an event loop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-
-    def received() -> None:
-        remove()
-        stop()
-
-    def remove() -> None:
-        for each in SIGNALS:
-            loop.remove_signal_handler(each)
-
-    for each in SIGNALS:
-        loop.add_signal_handler(each, received)
-    try:
-        yield
-    finally:
-        remove()
+    return _loops.setdefault(asyncio.get_running_loop(), LoopHandling()).calling(stop)
 
 
 class Stopped(Exception):
@@ -91,7 +115,7 @@ class Interrupt:
 
     def installed(self) -> AbstractContextManager[None]:
         """Handles the signals."""
-        return handled(self.receive)
+        return _main.calling(self.receive)
 
     def receive(self) -> None:
         self.is_set = True

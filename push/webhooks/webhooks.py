@@ -338,9 +338,14 @@ def set_paused(name: str, paused: bool, reason: str | None, now: int) -> Script[
 
 
 def rotate(name: str, secret: str, now: int) -> Script[Stored]:
-    """Gives the webhook a new secret. For a day, calls have a signature by the secret before, too. Raises NotFound."""
+    """Gives the webhook a new secret. For a day, calls have a signature by the secret before, too. Raises NotFound.
+
+    A secret that it has already changes nothing: a client without an answer repeats the call, and the former secret must stay.
+    """
 
     def change(before: Stored) -> Script[None]:
+        if secret == before.secret:
+            return
         yield Statement(ROTATE, {"id": before.id, "secret": secret, "until": now + PREVIOUS_MS, "now": now})
         yield from audit.note("change", "webhook", name, {}, {"secret": "another"})
 

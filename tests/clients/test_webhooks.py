@@ -15,6 +15,7 @@ from topics_client import AsyncTopics, Topics, errors
 from topics_client.webhooks import InvalidSignature, verified
 
 from push.webhooks.signing import key_of, new_secret, signature
+from tests.clients.proxy import proxy
 from tests.clients.test_javascript import part
 from tests.deadlines import DEADLINE
 from tests.instances import Instance
@@ -160,6 +161,17 @@ def test_the_calls_of_a_webhook(server: Instance) -> None:
         assert webhook.delete()["deleted"]
         with pytest.raises(errors.NotFound):
             webhook.info()
+
+
+@pytest.mark.parametrize("language", ["python", NODE])
+def test_a_client_makes_the_secret_of_a_rotation(server: Instance, language: str) -> None:
+    """So the call can be sent again if its answer was lost."""
+    name = new_name("hook")
+    with Topics(server.url) as topics:
+        topics.webhook(name).put("https://localhost:1/hooks", [new_name()])
+    with proxy(server.port) as seen, Topics(seen.url) as topics:
+        secret = topics.webhook(name).rotate() if language == "python" else part(seen.url, "rotate", "-", 0, name)
+        assert b'"secret":"%b"' % secret.encode() in b"".join(seen.sent)
 
 
 def wait_for_a_call(deliveries: Any) -> None:

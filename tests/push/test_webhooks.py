@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from push.webhooks.signing import key_of, signature
+from push.webhooks.signing import key_of, new_secret, signature
 from tests.instances import Instance, until
 from tests.push.hooks import Hook, append, call, new_name
 from tests.push.receiver import Batch, Handler, Receiver, early_hints
@@ -235,6 +235,17 @@ def test_a_test_and_a_rotation(bus: Instance, receiver: Receiver, topic: str) ->
     until(lambda: len(hook.calls) == 2, "the record")
     for each in (secret, hook.secret):
         Verifier(each).verify(hook.calls[1].body, hook.calls[1].headers)
+
+
+def test_a_rotation_that_is_repeated_keeps_the_secret_of_before(bus: Instance, receiver: Receiver, topic: str) -> None:
+    """As by a client that got no answer."""
+    hook, secret = Hook(bus, receiver, topic), new_secret()
+    for _ in range(2):
+        assert hook.call("POST", "/rotate", {"secret": secret}).body["secret"] == secret
+    append(bus, topic, 1)
+    hook.until_data([1])
+    for each in (secret, hook.secret):
+        Verifier(each).verify(hook.calls[0].body, hook.calls[0].headers)
 
 
 def test_gone_pauses_and_retry_after_is_obeyed(bus: Instance, receiver: Receiver, topic: str) -> None:

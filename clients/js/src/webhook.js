@@ -51,6 +51,10 @@ function decoded(secret) {
   }
 }
 
+function newSecret() {
+  return `whsec_${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
+}
+
 function fromBase64(text) {
   return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 }
@@ -90,9 +94,10 @@ export class Webhook {
     return this.#post("test");
   }
 
-  // Returns its new secret. For a day, calls have a signature by both.
-  async rotate(secret) {
-    return (await this.#post("rotate", secret === undefined ? {} : { secret })).secret;
+  // Returns its new secret. For a day, calls have a signature by both. The secret is made here: a call without one whose answer was
+  // lost would be sent again, and replace the secret that receivers have.
+  async rotate(secret = newSecret()) {
+    return (await this.#post("rotate", { secret })).secret;
   }
 
   // Returns its newest calls. `query`: `page_size`, `topic`, `seq`, `state`, `from_ts`, `to_ts`.

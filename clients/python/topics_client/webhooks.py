@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -72,6 +73,16 @@ def post(name: str, what: str, fields: Mapping[str, Any]) -> Script[Object]:
     return objects.shown((yield from call(Request("POST", path(name, what), msgspec.json.encode(fields)))))
 
 
+def rotate(name: str, secret: str | None) -> Script[str]:
+    """Gives the webhook a secret, and returns it.
+
+    It is made here: a call without one whose answer was lost would be sent again, and replace the secret that receivers have.
+    """
+    if secret is None:
+        secret = PREFIX + base64.b64encode(os.urandom(32)).decode()
+    return str((yield from post(name, "rotate", {"secret": secret}))["secret"])
+
+
 def deliveries(name: str, limit: int, fields: Mapping[str, Any]) -> Script[list[Object]]:
     query = {key: str(value) for key, value in {"page_size": limit, **fields}.items()}
     answer = objects.shown((yield from call(Request("GET", path(name, "deliveries"), query=query))))
@@ -121,8 +132,7 @@ class Webhook:
 
     def rotate(self, secret: str | None = None) -> str:
         """Returns its new secret. For a day, calls have a signature by both."""
-        answer = run(post(self.name, "rotate", {} if secret is None else {"secret": secret}), self.http)
-        return str(answer["secret"])
+        return run(rotate(self.name, secret), self.http)
 
     def deliveries(self, limit: int = 100, **fields: Any) -> list[Object]:
         """Returns its newest calls. `fields`: `topic`, `seq`, `state`, `from_ts`, `to_ts`."""
@@ -158,8 +168,7 @@ class AsyncWebhook:
         return await drive(post(self.name, "test", {}), self.http)
 
     async def rotate(self, secret: str | None = None) -> str:
-        answer = await drive(post(self.name, "rotate", {} if secret is None else {"secret": secret}), self.http)
-        return str(answer["secret"])
+        return await drive(rotate(self.name, secret), self.http)
 
     async def deliveries(self, limit: int = 100, **fields: Any) -> list[Object]:
         return await drive(deliveries(self.name, limit, fields), self.http)

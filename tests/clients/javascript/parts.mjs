@@ -171,6 +171,7 @@ const parts = {
     }
     return outcomes;
   },
+  rotate: () => topics.webhook(more).rotate(),
   async webhook() {
     const webhook = topics.webhook(more);
     const said = [(await webhook.put("https://localhost:1/hooks", [name])).created, (await webhook.pause()).state];

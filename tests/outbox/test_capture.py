@@ -275,6 +275,11 @@ REFUSED = [
         "'shop.t', 't', snapshot => true",
         "type of an extension",
     ),
+    (
+        "CREATE TYPE shop.mood AS ENUM (); CREATE DOMAIN shop.own AS shop.mood; CREATE TABLE shop.t (a shop.own PRIMARY KEY)",
+        "'shop.t', 't', snapshot => true",
+        "type of an extension",
+    ),
     ("SELECT topics.capture('shop.orders', 't')", "'shop.orders', 'u'", "captured already"),
 ]
 

@@ -122,3 +122,134 @@ def test_a_snapshot_waits_for_its_table(stock: Client, client: Clients, relay: R
     relay.snapshots.next_at = 0.0
     finish(relay)
     assert followed(told("stock")) == in_table(stock)
+
+
+KEYS = """
+CREATE DOMAIN shop.code AS varchar(3);
+CREATE TABLE shop.keys AS
+SELECT (n % 2 = 0) AS a, lpad('', n % 3, 'x')::char(4) AS b, (n % 4 || 'é')::shop.code AS c, n / 3.0::float8 AS d,
+       n * interval '1 day' AS e, ARRAY[n] AS f, n::bit(8) AS g, n::numeric(6, 2) AS h, n::text::bytea AS i,
+       to_timestamp(n)::timestamptz(3) AS j, 'c'::"char" AS k
+  FROM generate_series(1, 30) n;
+ALTER TABLE shop.keys ADD PRIMARY KEY (a, b, c, d, e, f, g, h, i, j, k)
+"""
+
+
+def test_a_snapshot_continues_behind_a_key_of_any_type(stock: Client, relay: Relay) -> None:
+    stock.execute(KEYS)
+    stock.execute("SELECT topics.capture('shop.keys', 'keys', snapshot => true)")
+    finish(relay)
+    changes = told("keys")
+    assert len(changes) == len(followed(changes)) == 30
+    assert stock.execute("SELECT state, snapshot_rows FROM topics.captures").fetchall() == [("live", 30)]
+
+
+# `theirs.who` has the login with whose rights a function of the owner of the table ran: as a CHECK, in a cast, or in planning.
+THEIRS = """
+CREATE TABLE theirs.who (name text);
+GRANT INSERT ON theirs.who TO PUBLIC;
+CREATE FUNCTION theirs.told() RETURNS boolean LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO theirs.who VALUES (current_user); RETURN true; END $$;
+CREATE FUNCTION theirs.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM theirs.told(); RETURN 1; END $$;
+CREATE OPERATOR theirs.@# (RIGHTARG = int, FUNCTION = theirs.one);
+CREATE TYPE theirs.mood AS ENUM ('1', '2', '3', '4', '5', '6', '7', '8', '9');
+CREATE FUNCTION theirs.text(theirs.mood) RETURNS text LANGUAGE sql AS 'SELECT theirs.told()::text';
+CREATE CAST (theirs.mood AS text) WITH FUNCTION theirs.text(theirs.mood);
+CREATE DOMAIN theirs.place AS int CHECK (theirs.told())
+"""
+PLAIN = "CREATE TABLE theirs.t (id int PRIMARY KEY, n int)"
+PARTED = """
+CREATE TABLE theirs.t (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE theirs.part PARTITION OF theirs.t (CHECK (id > theirs.one(1) - 9)) FOR VALUES FROM (0) TO (100)
+"""
+HARMLESS = {
+    "domain": ("CREATE TABLE theirs.t (id theirs.place PRIMARY KEY)", ""),
+    "enum": ("CREATE TABLE theirs.t (id theirs.mood PRIMARY KEY)", ""),
+    "domain, later": (PLAIN, "ALTER TABLE theirs.t ALTER id TYPE theirs.place"),
+    "enum, later": (PLAIN, "ALTER TABLE theirs.t ALTER id TYPE theirs.mood USING id::text::theirs.mood"),
+    "check of a partition": (PARTED, ""),
+}
+HARMFUL = {
+    "index": f"{PLAIN}; CREATE INDEX ON theirs.t ((n + theirs.one(1)))",
+    "predicate": f"{PLAIN}; CREATE INDEX ON theirs.t (n) WHERE n < theirs.one(1)",
+    "operator": f"{PLAIN}; CREATE INDEX ON theirs.t ((n + (OPERATOR(theirs.@#) 1)))",
+    "statistics": f"{PLAIN}; CREATE STATISTICS theirs.s ON (n + theirs.one(1)), id FROM theirs.t",
+    "index of a partition": f"{PARTED}; CREATE INDEX ON theirs.part ((id + theirs.one(1)))",
+}
+LATER = {
+    "index": (PLAIN, "CREATE INDEX ON theirs.t ((n + theirs.one(1)))"),
+    "child": (PLAIN, "CREATE TABLE theirs.c () INHERITS (theirs.t); CREATE INDEX ON theirs.c ((n + theirs.one(1)))"),
+    "partitions": (
+        PARTED,
+        """
+        ALTER TABLE theirs.t DROP CONSTRAINT t_pkey;
+        CREATE TABLE theirs.parts PARTITION OF theirs.t FOR VALUES FROM (100) TO (200) PARTITION BY LIST ((id + theirs.one(1)))
+        """,
+    ),
+}
+CAPTURE = "SELECT topics.capture('theirs.t', 'theirs', key => 'id', snapshot => true)"
+
+
+@pytest.fixture
+def theirs(stock: Client) -> Iterator[Client]:
+    """The session of a login that may only write topics, and has a schema of its own."""
+    stock.execute("CREATE ROLE their_owner LOGIN PASSWORD 'secret' IN ROLE topics_writer")
+    stock.execute(
+        "CREATE SCHEMA theirs; GRANT ALL ON SCHEMA theirs TO their_owner; GRANT USAGE ON SCHEMA theirs TO PUBLIC"
+    )
+    with psycopg.connect(stock.info.dsn, user="their_owner", password="secret", autocommit=True) as session:
+        session.execute(THEIRS)
+        yield session
+    stock.execute(
+        "GRANT their_owner TO CURRENT_USER; DROP SCHEMA theirs CASCADE; DROP OWNED BY their_owner; DROP ROLE their_owner"
+    )
+
+
+def fill(session: Client, table: str) -> None:
+    """Creates the table with 9 rows, more than a chunk has."""
+    session.execute(table.encode())
+    ((kind,),) = session.execute(
+        "SELECT atttypid::regtype::text FROM pg_attribute WHERE attrelid = 'theirs.t'::regclass AND attname = 'id'"
+    ).fetchall()
+    rows = f"INSERT INTO theirs.t SELECT n::text::{kind} FROM generate_series(1, 9) n"
+    session.execute(rows.encode())
+    session.execute("GRANT SELECT ON theirs.t TO PUBLIC")
+
+
+def others(session: Client) -> list[tuple[str]]:
+    """Returns who else ran the functions of the owner of the table."""
+    return session.execute("SELECT name FROM theirs.who WHERE name <> current_user").fetchall()
+
+
+@pytest.mark.parametrize("way", HARMLESS)
+def test_a_snapshot_runs_no_function_of_the_owner_of_the_table(way: str, theirs: Client, relay: Relay) -> None:
+    table, change = HARMLESS[way]
+    fill(theirs, table)
+    theirs.execute(CAPTURE)
+    theirs.execute(change.encode())
+    finish(relay)
+    assert theirs.execute("SELECT state, error FROM topics.captures").fetchall() == [("live", None)]
+    assert sorted(tag or "" for tag, _ in told("theirs")) == list("123456789")
+    assert others(theirs) == []
+
+
+@pytest.mark.parametrize("way", HARMFUL)
+def test_a_snapshot_is_refused_if_planning_could_run_a_function(way: str, theirs: Client) -> None:
+    fill(theirs, HARMFUL[way])
+    with pytest.raises(psycopg.Error, match="use the function theirs") as refused:
+        theirs.execute(CAPTURE)
+    assert refused.value.sqlstate == "TP001"
+    theirs.execute("SELECT topics.capture('theirs.t', 'theirs')")  # without a snapshot, nobody else reads the table
+    assert others(theirs) == []
+
+
+@pytest.mark.parametrize("way", LATER)
+def test_a_snapshot_waits_if_planning_could_run_a_function_by_now(way: str, theirs: Client, relay: Relay) -> None:
+    table, change = LATER[way]
+    fill(theirs, table)
+    theirs.execute(CAPTURE)
+    theirs.execute(change.encode())
+    finish(relay)
+    ((state, error),) = theirs.execute("SELECT state, error FROM topics.captures").fetchall()
+    assert (state, "use the function theirs.one" in error) == ("snapshot", True)
+    assert others(theirs) == []

@@ -13,5 +13,5 @@ LANGUAGE sql STABLE AS $$
                array_agg(format('%L, %s', CASE WHEN place > 1 THEN ',' ELSE '' END || to_json(name) || ':', capture_value(p_row, name, kind, is_filled))
                          ORDER BY place))),
            count(key_place) < 5 AND bool_and(kind IN ('plain', 'exact')) FILTER (WHERE key_place > 0)
-      FROM capture_columns(p_relid, known.key, known.columns) WITH ORDINALITY AS c (name, key_place, kind, is_filled, place)
+      FROM capture_columns(p_relid, known.key, known.columns) WITH ORDINALITY AS c (name, key_place, kind, is_filled, type, place)
 $$;

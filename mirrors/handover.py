@@ -205,6 +205,8 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
         raise SiteMoved.of(site=wanted.source, seq=read_seq, from_seq=wanted.from_seq)
     lost = losses(wanted, known)
     if lost:
+        if topic.sealed:
+            raise sealed.refused(topic.name)
         gap = min(wanted.gap, MOST_SEQ - head_seq)
         yield Statement(LOSE, (topic.id, gap, now, PATH))
         head_seq += gap

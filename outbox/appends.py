@@ -15,6 +15,7 @@ from outbox.losses import Lose
 from outbox.rows import Row
 from store.codec import Rows as Answer
 from store.script import Done, Script, Statement
+from topics import sealed
 from topics.append.appending import known_topic
 from topics.append.doubles import check_numbers
 from topics.append.judged import Judged, outcome_of, prepare, verdicts
@@ -168,8 +169,10 @@ def runs(rows: list[Row], topic: CachedTopic) -> Iterator[list[Row]]:
 
 
 def step_of(topic: CachedTopic, run: list[Row], now: int) -> Write:
-    """Returns the append of these records, or the loss. Raises InvalidRequest or RecordTooLarge, as over HTTP."""
+    """Returns the append of these records, or the loss. Raises TopicSealed, InvalidRequest or RecordTooLarge, as over HTTP."""
     if run[0].lost:
+        if topic.sealed:
+            raise sealed.refused(topic.name)
         return Lose(topic, run[0].lost, now)
     records = [row.record() for row in run]
     rows = columns(records, None)

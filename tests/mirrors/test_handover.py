@@ -161,6 +161,17 @@ def test_losses_are_counted_and_readers_get_tombstones(api: ApiClient, topic: st
     assert told(api, topic)[-2:] == [10, 11]
 
 
+def test_a_sealed_topic_gets_no_loss(api: ApiClient, topic: str) -> None:
+    hand_over(api, topic, 0, record(1), record(2))
+    api.put(f"/v0/topics/{topic}", {"sealed": True})
+    gap = {"next_from_seq": 7, "tombstone": lost(3, 7)}
+    refused = hand_over(api, topic, 2, **gap)
+    assert (refused.status, refused.code) == (409, "topic_sealed")
+    assert api.get(f"/v0/topics/{topic}").json["head_seq"] == 2
+    api.put(f"/v0/topics/{topic}", {"sealed": False})
+    assert hand_over(api, topic, 2, **gap).json["head_seq"] == 7
+
+
 def test_a_tombstone_reaches_streams_without_a_record(server: Instance, topic: str) -> None:
     watching = Api(server.port)
     watching.append(topic, "mine")

@@ -10,9 +10,10 @@ from outbox.relay import Relay
 from outbox.waiting import retry, skip, waiting
 from store.script import run
 from tests.outbox.clients import Client, Clients, finish, read
-from tests.scripts import put_topic
+from tests.scripts import diff, put_topic
 from topics import limits
 from topics.config import Config
+from topics.read.diff import Diff
 
 
 def emit(client: Client, topic: str, *numbers: int, **named: str) -> None:
@@ -45,6 +46,26 @@ def test_a_sealed_topic_stops_no_other(client: Clients, relay: Relay) -> None:
     again(relay)
     assert read("sealed") == [1, 2, 3]
     assert told() == {}
+
+
+def test_a_sealed_topic_gets_no_loss_of_a_captured_table(client: Clients, relay: Relay) -> None:
+    one = client()
+    one.execute(
+        "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop; CREATE TABLE shop.t (id int PRIMARY KEY, note text)"
+    )
+    one.execute("SELECT topics.capture('shop.t', 'sealed')")
+    one.execute("INSERT INTO shop.t VALUES (1, 'x')")
+    finish(relay)
+    put_topic("sealed", Config(sealed=True), now_ms())
+    one.execute("INSERT INTO shop.t VALUES (2, repeat('x', 1048576))")
+    finish(relay)
+    assert diff("sealed", Diff(from_seq=1, limit=1), now_ms()).head_seq == 1
+    assert told() == {"sealed": (1, "topic_sealed")}
+    put_topic("sealed", Config(sealed=False), now_ms())
+    again(relay)
+    window = diff("sealed", Diff(from_seq=1, limit=1), now_ms())
+    assert (window.lost, window.gap_to, window.head_seq, told()) == ("capture", 2, 2, {})
+    one.execute("DROP SCHEMA shop CASCADE; TRUNCATE outbox_capture")
 
 
 def test_a_full_topic_takes_what_fits(client: Clients, relay: Relay) -> None:

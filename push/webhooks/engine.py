@@ -116,7 +116,8 @@ class Engine:
     async def sweep(self) -> None:
         """Finds what lost wake-ups told: heads, new topics, and records that are due."""
         await self.store.drive(leases.set_back())
-        self.by_topic = {id: ours for id, ours in self.by_topic.items() if ours}
+        left = {id: {each for each in ours if id in each.sources} for id, ours in self.by_topic.items()}
+        self.by_topic = {id: ours for id, ours in left.items() if ours}
         self.others.clear()
         for serving in list(self.serving.values()):
             await serving.join()

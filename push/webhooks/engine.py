@@ -73,15 +73,15 @@ class Engine:
                 await self.sweep()
 
     async def renew(self) -> None:
-        ours = {id: serving.webhook.lease for id, serving in self.serving.items() if not serving.is_stopping}
+        ours = {id: serving for id, serving in self.serving.items() if not serving.is_stopping}
         if ours:
             asked = clock()
-            kept = await self.aside.drive(leases.renew(ours))
-            for id in ours:
+            kept = await self.aside.drive(leases.renew({id: each.webhook.lease for id, each in ours.items()}))
+            for id, serving in ours.items():
                 if id not in kept:
-                    self.serving[id].stop()
+                    serving.stop()
                 else:
-                    self.serving[id].lease_ends = asked + LEASE_SECONDS
+                    serving.lease_ends = asked + LEASE_SECONDS
         self.renewed = self.loop.time()
 
     async def take(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from push.webhooks import sources, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.engine import Engine
 from store.loop import here
-from store.script import run
+from store.script import Script, run
 from tests.deadlines import DEADLINE
 from tests.scripts import put_topic
 from topics.config import Config
@@ -70,5 +71,29 @@ def test_it_forgets_deleted_topics_also_if_their_webhook_ends_later() -> None:
         await engine.tasks[two]
         await engine.sweep()
         assert engine.by_topic == {ids[kept]: {serving}}
+
+    serve(test)
+
+
+def test_a_webhook_may_end_while_its_lease_is_renewed() -> None:
+    topic = new_topic()
+    one, two = hooked(topic), hooked(topic)
+
+    async def test(engine: Engine) -> None:
+        await engine.look()
+        ending, kept = engine.serving[one], engine.serving[two]
+        renew = engine.aside.drive
+
+        async def drive(script: Script[Any]) -> Any:
+            done = await renew(script)
+            ending.stop()
+            await engine.tasks[one]
+            return done
+
+        engine.aside.drive = drive  # type: ignore[method-assign]
+        kept.lease_ends = before = kept.lease_ends - 1
+        await engine.renew()
+        assert list(engine.serving) == [two]
+        assert kept.lease_ends > before
 
     serve(test)

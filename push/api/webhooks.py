@@ -144,7 +144,7 @@ class DeliveryShown(msgspec.Struct, kw_only=True):
     last_seq: int
     """The last of them."""
     records: int
-    """Their number."""
+    """Their number, up to 2147483647."""
     message: str
     """`webhook-id` of the call. Empty for records that were lost."""
     attempt: int

@@ -34,7 +34,7 @@ MOST_BYTES = 8 * 1024 * 1024  # of records in memory, and of a call with several
 GRACE_SECONDS = 2.0  # time for running calls when the webhook is let go
 AWAY_SECONDS = 1.0  # pause after PostgreSQL did not answer
 GONE = 410  # the endpoint wants no more calls
-MOST_COUNTED = 2**31 - 1  # attempts and failures in a row: their columns are integer, and a pause can be 0
+MOST_COUNTED = 2**31 - 1  # attempts, failures in a row and lost records: their columns are integer
 NEVER = float("inf")
 
 
@@ -264,7 +264,9 @@ class WebhookServing:
             self.lanes.add(record)
 
     def lost(self, topic: str, first: int, last: int, error: str) -> None:
-        self.note(topic, first, last, last - first + 1, "", 0, "lost", Outcome(None, error, 0.0), None)
+        self.note(
+            topic, first, last, min(last - first + 1, MOST_COUNTED), "", 0, "lost", Outcome(None, error, 0.0), None
+        )
 
     # -- Calls ---------------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from push.delivery.caller import Caller, CallTarget, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import leases, webhooks
 from push.webhooks.config import PutWebhook
+from push.webhooks.deliveries import LogFilter, page_of_deliveries
 from push.webhooks.serving import MOST_COUNTED, WebhookServing
 from store.loop import Loop, here
 from store.script import Statement, run
@@ -29,6 +30,7 @@ from tests.deadlines import DEADLINE
 from tests.examples import examples
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
+from topics.config import create_topic
 from topics.read.diff import Diff, read_window
 from wire.access.keys import OPEN
 
@@ -143,6 +145,27 @@ def test_the_attempts_and_the_failures_stop_at_their_end() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT DISTINCT attempt FROM push_webhooklog WHERE webhook_id = %s", [hook.id])
         assert cursor.fetchall() == [(MOST_COUNTED,)]
+
+
+def test_a_loss_of_more_records_than_an_integer_counts_holds_up_nothing() -> None:
+    """As behind a topic that was copied with its seqs, and has lost all before them."""
+    name, lost = f"model-{next(_numbers)}", 3 * 10**9
+    run(create_topic(name, {}, now_ms(), noted=False))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE topics_topichead h SET (head_seq, floor_seq, cap_lost_seq, reserved_seq) = ROW(n, n, n, n) "
+            "FROM topics_topic t, (SELECT %(lost)s::bigint AS n) wanted WHERE t.id = topic_id AND name = %(name)s",
+            {"lost": lost, "name": name},
+        )
+    wanted = Append(records=[NewRecord(data=msgspec.Raw(b"0"))])
+    assert run(append(name, wanted, check_rows(wanted), now_ms())).last_seq == lost + 1
+    config = {"url": "https://example.com/", "topics": [name], "from": "earliest"}
+    hook = run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms())).webhook
+    endpoint = Endpoint([0], [])
+    asyncio.run(asyncio.wait_for(serve_until_done(name, endpoint), DEADLINE))
+    assert endpoint.good == [0]
+    (row,) = run(page_of_deliveries(hook.id, LogFilter(state="lost"), 2**62, 9))
+    assert (row.first_seq, row.last_seq, row.records) == (1, lost, MOST_COUNTED)
 
 
 async def serve_until_done(name: str, endpoint: Endpoint) -> None:

@@ -188,7 +188,8 @@ class ReplayRequest(Destruction):
     to_ts: Ts | None = None
     """Only records of this time or earlier. With `failed`: calls of this time."""
     failed: bool = False
-    """True: records that had no attempt left, and were not delivered since. With `topic` and `from_seq`, from there on."""
+    """True: records that had no attempt left, and were not delivered since. With `topic`, from its
+    `from_seq` on, and then those of later topics. With `to_seq`, those of `topic` alone."""
     dry_run: bool = False
     """True: the answer counts the records, and nothing is sent."""
 

@@ -42,6 +42,7 @@ FAILED = """
 SELECT name, seq FROM unnest(%(topic_ids)s::bigint[], %(names)s::text[]) AS topic (topic_id, name)
   JOIN push_webhookfailed USING (topic_id)
  WHERE webhook_id = %(webhook)s AND (name COLLATE "C", seq) > (%(topic)s, %(after)s) AND ts BETWEEN %(from_ts)s AND %(to_ts)s
+   AND (%(to_seq)s::bigint IS NULL OR name = %(topic)s AND seq <= %(to_seq)s)
  ORDER BY name COLLATE "C", seq LIMIT %(limit)s
 """
 # A record that waits is due now. The others wait for no other record: their turn is over.
@@ -142,13 +143,16 @@ def again(webhook: Stored, found: list[tuple[str, int]], topics: dict[str, Joine
 
 
 def failed(webhook: Stored, topics: dict[str, JoinedTopic], wanted: ReplayChoice) -> Script[ReplayPart]:
-    """Returns the records that were given up, and not delivered since."""
+    """Returns the records that were given up, and not delivered since. Raises InvalidRequest."""
+    if wanted.topic is None and (wanted.from_seq is not None or wanted.to_seq is not None):
+        raise InvalidRequest("seqs belong to a topic: send topic, too", field="topic")
     given = {
         "webhook": webhook.id,
         "topic_ids": [each.id for each in topics.values()],
         "names": list(topics),
         "topic": wanted.topic or "",
         "after": (wanted.from_seq or 1) - 1,
+        "to_seq": wanted.to_seq,
         "from_ts": wanted.from_ts or 0,
         "to_ts": wanted.to_ts if wanted.to_ts is not None else 2**62,
         "limit": MOST_REPLAYED + 1,

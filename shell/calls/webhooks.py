@@ -208,6 +208,8 @@ def deliveries(
 def replay(connection: CommandConnection, webhook: str, dry_run: bool, is_json: bool, **wanted: Any) -> None:
     """Send records again: a range of a topic, or all that failed."""
     given = {name: value for name, value in wanted.items() if value not in (None, False)} | {"dry_run": dry_run}
+    if "topic" in given:
+        given.setdefault("to_seq", 2**63 - 1)  # without it, a replay of those that failed continues in later topics
     total = 0
     while True:
         answer = ask(connection.server, "POST", path("webhooks", webhook, "replay"), None, given)

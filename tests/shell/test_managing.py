@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 import pytest
+from django.db import connection
 
 from shell.cli import main, program
 from tests.groups.member import session_of
@@ -77,6 +78,21 @@ def test_webhooks(either: Shell, name: str) -> None:
     assert (refused.code, "expected NAME:VALUE" in refused.err) == (2, True)
     assert either("webhooks", "delete", name).out == f"{name} is deleted\n".encode()
     assert either("webhooks", "delete", name).out == f"webhook '{name}' does not exist\n".encode()
+
+
+def test_a_replay_of_failed_records_keeps_to_its_topic(shell: Shell, name: str) -> None:
+    for topic in (f"{name}.a", f"{name}.b"):
+        shell("create", topic)
+    shell("webhooks", "put", name, "https://example.com/hooks", f"{name}.*")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO push_webhookfailed (webhook_id, topic_id, seq, ts) "
+            "SELECT w.id, t.id, 1, 1 FROM push_webhook w, topics_topic t WHERE w.name = %s AND t.name ^@ %s",
+            [name, f"{name}."],
+        )
+    counted = shell("webhooks", "replay", name, "--failed", "--topic", f"{name}.a", "--dry-run")
+    assert (counted.code, counted.out) == (0, b"1 record would be sent again\n")
+    assert shell("webhooks", "replay", name, "--failed", "--dry-run").out == b"2 records would be sent again\n"
 
 
 def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:

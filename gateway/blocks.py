@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from base.bigint import bigint
 from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.errors import RoutesFailed
@@ -219,9 +220,10 @@ def page_size(request: Request) -> int:
     asked = parameter(request.query, "page_size")
     if asked is None:
         return DEFAULT_PAGE
-    if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
+    size = bigint(asked)
+    if not size:
         raise InvalidRequest("invalid page_size: expected a whole number from 1")
-    return min(int(asked), LARGEST_PAGE)
+    return min(size, LARGEST_PAGE)
 
 
 def checked_position(value: Any, parts: Mapping[str, Listed]) -> tuple[str, dict[str, str]]:

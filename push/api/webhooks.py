@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import Incompatible, InvalidRequest, NotFound
 from base.names import check_topic_name
@@ -396,11 +397,11 @@ def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[A
     if wanted.seq is not None and wanted.topic is None:
         raise InvalidRequest("seq belongs to a topic: send topic, too", field="topic")
     (before,) = wanted.after()
-    if before and not before.isdecimal():
+    upto = bigint(before) if before else 2**63 - 1
+    if upto is None:
         raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor")
     stored = yield from visible(call, webhook)
     conditions = deliveries.LogFilter(wanted.topic, wanted.seq, wanted.state, wanted.from_ts, wanted.to_ts)
-    upto = min(int(before or 2**62), 2**62)
     found = yield from deliveries.page_of_deliveries(stored.id, conditions, upto, wanted.size + 1)
     page = found[: wanted.size]
     return call.answer(

@@ -413,6 +413,11 @@ def test_a_cursor_moves_over_the_seam_and_back(servers, client, name: str) -> No
     assert (made.status, made.json["created"]) == (201, True)
 
 
+def test_a_seq_of_thousands_of_digits_is_refused(client, name: str) -> None:
+    refused = client.get(f"/v0/topics/{name}/records/{'9' * 4_301}")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
 def test_cursors_are_listed_once(client, name: str) -> None:
     client.append(name, 6)
     for number, seq in enumerate((1, 5, 6, 2, 6)):

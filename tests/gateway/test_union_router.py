@@ -46,6 +46,11 @@ def listed(client: Client, query: str) -> list[str]:
             return names
 
 
+def test_a_page_size_of_thousands_of_digits_is_refused(client) -> None:
+    refused = client.get(f"/v0/topics?page_size={'9' * 4_301}")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
 def test_lists_are_merged_and_paged(client, name: str, size: int) -> None:
     expected = []

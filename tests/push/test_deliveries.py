@@ -10,10 +10,12 @@ from django.db import connection
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
+from contract.listing import next_cursor
 from push.webhooks import webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.deliveries import ReplayChoice, replay
 from store.script import run
+from tests.api.clients import ViewClient
 from tests.scripts import put_topic
 from topics.config import Config
 from wire.access.keys import OPEN
@@ -58,3 +60,9 @@ def test_a_replay_of_failed_records_keeps_to_its_seqs(
 def test_seqs_without_a_topic_are_refused(shop: None, alone: dict[str, int]) -> None:
     with pytest.raises(InvalidRequest, match="seqs belong to a topic"):
         failed(**alone)
+
+
+@pytest.mark.parametrize("cursor", ["9" * 4_301, "9" * 20, "٣", "-1"])
+def test_a_cursor_that_no_list_gave_out_is_refused(shop: None, cursor: str) -> None:
+    refused = ViewClient().get(f"/v0/webhooks/shop/deliveries?cursor={next_cursor(cursor)}")
+    assert (refused.status, refused.code) == (400, "invalid_request")

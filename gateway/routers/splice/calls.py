@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from base.bigint import bigint
 from base.errors import HeadMismatch, InvalidRequest, RecordNotFound, TopicNotEmpty
 from contract.deleting import DeleteFields
 from gateway.api import Operation, Request, Response, RouterContext
@@ -19,7 +20,6 @@ from gateway.routers.splice.topic import Spliced
 
 Call = Callable[[Spliced, RouterContext, Request], Awaitable[Response]]
 JSON = ((b"content-type", b"application/json"),)
-LARGEST_SEQ = 2**63 - 1
 
 
 async def read(topic: Spliced, context: RouterContext, request: Request) -> Response:
@@ -28,18 +28,19 @@ async def read(topic: Spliced, context: RouterContext, request: Request) -> Resp
 
 async def record(topic: Spliced, context: RouterContext, request: Request) -> Response:
     """Returns one record, from the segment with its position."""
-    position = request.name or ""
-    if not (position.isascii() and position.isdigit() and 0 < int(position) <= LARGEST_SEQ):
-        raise InvalidRequest(f"invalid seq {position[:30]!r}: expected a whole number from 1", seq=position[:30])
-    segment = topic.at(int(position) - 1)
+    named = request.name or ""
+    position = bigint(named)
+    if not position:
+        raise InvalidRequest(f"invalid seq {named[:30]!r}: expected a whole number from 1", seq=named[:30])
+    segment = topic.at(position - 1)
     response = None
-    if int(position) > segment.begin:
-        asked = segment.request(request, "GET", f"/records/{int(position) - segment.offset}")
+    if position > segment.begin:
+        asked = segment.request(request, "GET", f"/records/{position - segment.offset}")
         response = await segment.ask(context, asked)
         if response is None and segment is topic.last:
             raise topic.absent()
     if response is None:
-        raise RecordNotFound.of(topic=topic.name, seq=int(position))
+        raise RecordNotFound.of(topic=topic.name, seq=position)
     body = await response.decoded(Raws)
     path = decoded(body["path"], Raws)
     if decoded(path["topic"], str) == segment.topic:

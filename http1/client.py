@@ -313,19 +313,16 @@ class UpstreamConnection(asyncio.Protocol):
         length: int | None,
         wait: float,
     ) -> Answer:
-        parts = [method, b" ", target, b" HTTP/1.1\r\nhost: ", self.pool.authority, b"\r\n"]
-        for name, value in headers:
-            parts += name, b": ", value, b"\r\n"
-        if isinstance(body, bytes):
-            if body or method not in NOBODY_NEEDS_LENGTH:
-                parts.append(b"content-length: %d\r\n\r\n" % len(body))
-                parts.append(body)
-            else:
-                parts.append(b"\r\n")
-        else:
-            parts.append(
-                b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
-            )
+        lines = [b"%b %b HTTP/1.1" % (method, target), b"host: %b" % self.pool.authority, *map(b": ".join, headers)]
+        text = b"".join(lines)
+        if b"\n" in text or b"\r" in text or b"\0" in text:  # the server would read other lines, or another request
+            raise ValueError("a line of a request contains CR, LF or NUL")
+        first = b""  # part of the body
+        if not isinstance(body, bytes):
+            lines.append(b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length)
+        elif body or method not in NOBODY_NEEDS_LENGTH:
+            lines.append(b"content-length: %d" % len(body))
+            first = body
         if self.parser is None:
             self.parser = httptools.HttpResponseParser(self)
         self.headers: Headers = []
@@ -336,7 +333,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.head = self.loop.create_future()
         self.wait = wait
         self.deadline = self.loop.time() + wait
-        self.transport.write(b"".join(parts))
+        self.transport.write(b"\r\n".join((*lines, b"", first)))
         if not isinstance(body, bytes):
             self.deadline = NEVER  # until the body is written
             self.uploading = self.loop.create_task(self._upload(body, length))

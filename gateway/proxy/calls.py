@@ -137,14 +137,14 @@ class RoutedCall:
         site, self.hopeless = self.session.site, refused
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
-        if request.operation.is_stream:
-            request = with_last_id(request)
         has_ids = site.wraps and request.operation is Operation.FOLLOW_WATCH
-        if has_ids:
-            try:
+        try:
+            if request.operation.is_stream:
+                request = with_last_id(request)
+            if has_ids:
                 request = self.without_wrapped_id(request)
-            except InvalidRequest as error:
-                self.hopeless = self.hopeless or error
+        except InvalidRequest as error:
+            self.hopeless = self.hopeless or error
 
         async def last(request: Request) -> Response:
             if self.hopeless is not None:

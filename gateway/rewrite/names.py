@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import quote, unquote
@@ -55,6 +56,7 @@ LONGEST_NAME = 255
 ROUTER_STAMP = "_topics_router"
 STAMPS = tuple(f'"{name}"'.encode() for name in (ROUTER_STAMP, MIRROR_STAMP, LETTER_FROM))
 LAST_EVENT_ID = b"last-event-id"
+CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # characters that no header contains
 Raws = dict[str, msgspec.Raw]
 Rename = Callable[[str], str]
 
@@ -247,7 +249,10 @@ def _stream_position(request: Request, to_server: Rename) -> dict[str, Any]:
 
 
 def with_last_id(request: Request) -> Request:
-    """Returns a stream's request with its last id in the header alone. A client without own headers sends it in the query."""
+    """Returns a stream's request with its last id in the header alone. A client without own headers sends it in the query.
+
+    Raises InvalidRequest.
+    """
     asked = parameter(request.query, "lastEventId")
     if asked is None:
         return request
@@ -258,6 +263,12 @@ def with_last_id(request: Request) -> Request:
 
 
 def with_header(headers: Any, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+    """Returns the headers with one more, in place of those with its name.
+
+    Raises InvalidRequest for a value that no client can send as a header: one from a query or an id can contain lines.
+    """
+    if CONTROL.search(value):
+        raise InvalidRequest(f"invalid {name.decode().title()}: expected no control characters")
     return [*(each for each in headers if each[0] != name), (name, value)]
 
 

@@ -159,14 +159,16 @@ def raw_upstream(talk: Talk, port: int = 0) -> Iterator[int]:
 
         accepting = threading.Thread(target=accept)
         accepting.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        accepting.join()
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join()
+        try:
+            yield listener.getsockname()[1]
+        finally:  # a test that fails ends, too
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for connection in connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
 
 
 def head_of(connection: socket.socket) -> bytes:

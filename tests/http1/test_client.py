@@ -72,6 +72,22 @@ def test_requests_share_a_connection() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("bad", [b"\r", b"\n", b"\0"])
+def test_no_part_of_a_request_contains_a_line_of_another(bad: bytes) -> None:
+    async def main() -> None:
+        async with served(echo) as (_, pool):
+            odd = b"a" + bad + b"b"
+            for method, target, header in ((odd, b"/", ()), (b"GET", b"/" + odd, ()), (b"GET", b"/", (b"x", odd))):
+                with pytest.raises(ValueError, match="CR, LF or NUL"):
+                    await pool.send(method, target, [header] if header else ())
+            with pytest.raises(ValueError, match="CR, LF or NUL"):
+                await pool.send(b"GET", b"/", [(odd, b"x")])
+            answer = await pool.send(b"POST", b"/a", [(b"x", b"y")], odd)
+            assert await answer.body.read() == b"/a " + odd
+
+    run(main())
+
+
 def test_bodies_stream_both_ways() -> None:
     async def both(request: Request) -> Response:
         return Response(200, (), request.body)

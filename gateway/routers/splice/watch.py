@@ -182,11 +182,11 @@ def check_accept(request: Request) -> None:
 
 
 def with_key(request: Request) -> Request:
-    """Returns the request with the key of `?token=` as a header, for the stream's own requests."""
+    """Returns the request with the key of `?token=` as a header, for the stream's own requests. Raises InvalidRequest."""
     token = parameter(request.query, "token")
     if token is None or request.header(b"authorization") is not None:
         return request
-    return request.replace(headers=[*request.headers, (b"authorization", b"Bearer " + token.encode())])
+    return request.replace(headers=with_header(request.headers, b"authorization", b"Bearer " + token.encode()))
 
 
 async def topic_events(topic: Spliced, context: RouterContext, request: Request) -> Response:

@@ -20,7 +20,7 @@ from base.errors import NotReady
 from contract.deleting import MOST_SEQS
 from gateway.api import Request, Response, RouterContext
 from gateway.blocks import ask
-from gateway.rewrite.edits import encoded
+from gateway.rewrite.edits import encoded, is_absent
 from gateway.rewrite.names import Raws
 
 PAGE = 1000  # records per page, the maximum of a diff
@@ -345,7 +345,7 @@ async def forward_delete(context: RouterContext, request: Request, answer: Respo
     bound = msgspec.json.decode(head, type=int) + 1
     before = msgspec.json.decode(body.get("before_seq", b"null"), type=int | None)
     body |= {"copy": encoded(True), "before_seq": encoded(bound if before is None else min(before, bound))}
-    if "seqs" in body:
+    if not is_absent(body, "seqs"):
         del body["before_seq"]
     await ask(context, dest, post(request.path, body), 200, 404)
 

@@ -97,6 +97,9 @@ def test_writes_of_every_kind_arrive_at_the_copy(
     until(lambda: is_equal(primary, copy, name), "the copy")
     client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:1"]})
     client.post(f"/v0/topics/{name}/delete", {"before_seq": 5})
+    for body in ({"seqs": [7], "match": None}, {"before_seq": 7, "seqs": None}):
+        assert client.post(f"/v0/topics/{name}/delete", body).status == 200
+    assert client.post(f"/v0/topics/{name}/delete", {"match": None}).status == 400
     client.call("PUT", f"/v0/topics/{name}", {"cap_records": 20})
     client.append(name, "more")
     until(lambda: is_equal(primary, copy, name), "the copy to follow")

@@ -368,6 +368,8 @@ def test_what_was_deleted_or_lost_is_not_in_the_copy(
     run.kill()
     run.wait()
     client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:4"]})  # the gateway passes it on
+    for body in ({"before_seq": 520, "seqs": None}, {"seqs": [1001], "match": None}):  # these, too
+        assert client.post(f"/v0/topics/{name}/delete", body).json["deleted"] > 0
     assert direct(old).post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:5"]}).status == 200  # nobody does
     before, page = shown(client, name), client.post(f"/v0/topics/{name}/diff", {"from_seq": 100}).json
     assert migrate(gateway, name).returncode == 0

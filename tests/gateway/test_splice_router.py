@@ -264,6 +264,19 @@ def test_records_are_deleted_by_seq_on_both_sides_of_the_seam(client, name: str)
     assert seqs(diff(client, name)) == [1, 3, 5, 6, 8]
 
 
+def test_a_null_in_a_delete_is_a_member_that_is_absent(client, name: str) -> None:
+    client.append(name, 6, 7, 8)
+    for nothing in ({"match": None}, {"match": None, "before_seq": None, "seqs": None}):
+        refused = client.post(f"/v0/topics/{name}/delete", nothing)
+        assert (refused.status, refused.code) == (400, "invalid_request"), nothing
+    assert seqs(diff(client, name)) == [1, 2, 3, 4, 5, 6, 7, 8]
+    done = client.post(f"/v0/topics/{name}/delete", {"seqs": [7, 2], "match": None, "before_seq": None})
+    assert (done.status, done.json["deleted"]) == (200, 2)
+    done = client.post(f"/v0/topics/{name}/delete", {"before_seq": 2, "match": None, "seqs": None})
+    assert (done.status, done.json["deleted"]) == (200, 1)
+    assert seqs(diff(client, name)) == [3, 4, 5, 6, 8]
+
+
 def test_records_of_a_sealed_segment_are_not_deleted(servers, client, name: str) -> None:
     client.append(name, 6)
     servers[0].call("PUT", f"/v0/topics/{name}", {"sealed": True})

@@ -107,7 +107,7 @@ async def delete_records(topic: Spliced, context: RouterContext, request: Reques
         if before is not None:
             most = before if segment.end is None else min(before, segment.end + 1)
             own["before_seq"] = raw(most - segment.offset if most > segment.begin + 1 else 0)
-        elif segment.upto is not None and "match" in body:
+        elif segment.upto is not None and wanted.match is not None:
             own["before_seq"] = raw(segment.upto + 1)
         if wanted.seqs is not None:
             held = [seq - segment.offset for seq in wanted.seqs if segment.holds(seq)]

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -30,7 +30,6 @@ OF_THE_TAIL = {
     "fetch.error.backoff.ms": 50,
     "queued.max.messages.kbytes": 1024,  # of a topic
 }
-Arrived = tuple[str, Shown | None, int]  # a topic, its next record or None for a hole, and the offset behind
 
 
 class TailRing:
@@ -76,10 +75,21 @@ class TailRing:
 
 
 class TailChange(NamedTuple):
-    """A topic that the consumer is to read, or not to read any more."""
+    """A ring whose topic the consumer is to read, or not to read any more."""
 
-    place: TopicPartition
+    ring: TailRing
     is_added: bool
+
+
+class Arrived(NamedTuple):
+    """The next record for a ring, or None for a hole, and the offset behind.
+
+    A topic can have another ring by the time when the record arrives, which begins elsewhere.
+    """
+
+    ring: TailRing
+    record: Shown | None
+    end: int
 
 
 class KafkaTail:
@@ -112,7 +122,7 @@ class KafkaTail:
             threading.Thread(target=self.run, args=(loop,), name="kafka-tail", daemon=True).start()
             self.looking = loop.create_task(self.look())
         self.rings[ring.topic.name] = ring
-        self.changes.put(TailChange(TopicPartition(ring.topic.name, 0, ring.first), is_added=True))
+        self.changes.put(TailChange(ring, is_added=True))
 
     def leave(self, ring: TailRing) -> None:
         ring.followers -= 1
@@ -123,10 +133,9 @@ class KafkaTail:
         """Ends a ring. Its followers look for the topic again."""
         ring.ended = True
         ring.wake()
-        name = ring.topic.name
-        if self.rings.get(name) is ring:
-            del self.rings[name]
-            self.changes.put(TailChange(TopicPartition(name, 0), is_added=False))
+        if self.rings.get(ring.topic.name) is ring:
+            del self.rings[ring.topic.name]
+            self.changes.put(TailChange(ring, is_added=False))
 
     async def look(self) -> None:
         """Ends the rings of topics that were deleted, or replaced by others of their names."""
@@ -147,47 +156,45 @@ class KafkaTail:
         """Reads until the tail is closed. The assignment changes between two reads: in another thread, a change would wait
         for a read, and the read for the change."""
         consumer = self.clients.consumer(**OF_THE_TAIL)
-        assigned: set[str] = set()
+        assigned: dict[str, TailRing] = {}
         while not self.closed:
             try:
                 self.change(consumer, assigned)
                 message = consumer.poll(POLL_SECONDS) if assigned else None
                 if message is not None:
                     messages = [message, *consumer.consume(500, 0)]
-                    loop.call_soon_threadsafe(self.arrive, *arrived(messages))
+                    loop.call_soon_threadsafe(self.arrive, *arrived(messages, assigned))
             except KafkaException as error:
                 log.warning("The tail of Kafka topics: %s", error)
             except RuntimeError:  # the loop has ended
                 break
         consumer.close()
 
-    def change(self, consumer: Consumer, assigned: set[str]) -> None:
-        """Makes the changes that wait. Without a topic, waits for one."""
+    def change(self, consumer: Consumer, assigned: dict[str, TailRing]) -> None:
+        """Makes the changes that wait. Without a topic, waits for one. `assigned`: the ring of each topic that is read."""
         while not self.closed and (not assigned or not self.changes.empty()):
             change = self.changes.get()
             if change is None:
                 return
-            name = change.place.topic
+            name = change.ring.topic.name
             if name in assigned:
                 consumer.incremental_unassign([TopicPartition(name, 0)])
-                assigned.discard(name)
+                del assigned[name]
             if change.is_added:
-                assigned.add(name)
-                consumer.incremental_assign([change.place])
+                assigned[name] = change.ring
+                consumer.incremental_assign([TopicPartition(name, 0, change.ring.first)])
                 look_up(consumer, name)
 
-    def arrive(self, found: Sequence[Arrived], failed: Sequence[str]) -> None:
+    def arrive(self, found: Sequence[Arrived], failed: Sequence[TailRing]) -> None:
         changed = set()
-        for name, record, end in found:
-            ring = self.rings.get(name)
-            if ring is not None and end > ring.end:
+        for ring, record, end in found:
+            if not ring.ended and end > ring.end:
                 ring.take(record, end)
-                changed.add(name)
-        for name in changed:
-            self.rings[name].wake()
-        for name in failed:
-            if name in self.rings:
-                self.end(self.rings[name])
+                changed.add(ring)
+        for ring in changed:
+            ring.wake()
+        for ring in failed:
+            self.end(ring)
 
     def close(self) -> None:
         self.closed = True
@@ -198,16 +205,18 @@ class KafkaTail:
             self.looking.cancel()
 
 
-def arrived(messages: Sequence[Message]) -> tuple[list[Arrived], list[str]]:
-    """Returns what a consumer got, and the topics that it cannot read on."""
+def arrived(messages: Sequence[Message], assigned: Mapping[str, TailRing]) -> tuple[list[Arrived], list[TailRing]]:
+    """Returns what a consumer got, and the rings whose topics it cannot read on."""
     found: list[Arrived] = []
-    failed: list[str] = []
+    failed: list[TailRing] = []
     for message in messages:
-        name, error = message.topic() or "", message.error()
+        ring, error = assigned.get(message.topic() or ""), message.error()
+        if ring is None:  # a report about the whole consumer
+            continue
         if error is None:
-            found.append((name, shown(message), offset_of(message) + 1))
+            found.append(Arrived(ring, shown(message), offset_of(message) + 1))
         elif error.code() == KafkaError._PARTITION_EOF:
-            found.append((name, None, offset_of(message)))
+            found.append(Arrived(ring, None, offset_of(message)))
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            failed.append(name)
+            failed.append(ring)
     return found, failed

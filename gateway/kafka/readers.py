@@ -175,7 +175,9 @@ class ReaderPool:
     async def rest(self) -> None:
         """Takes consumers from places that nobody has read on from for a while, so that they stop to ask for more."""
         since = time.monotonic() - KEPT_SECONDS
-        for each in [reader for reader in self.idle if reader.place is not None and reader.used < since]:
-            self.idle.remove(each)
-            await self.clients.run(each.leave)
-            self.idle.append(each)
+        for each in list(self.idle):
+            # A client can continue at the place of a later one meanwhile.
+            if each in self.idle and each.place is not None and each.used < since:
+                self.idle.remove(each)
+                await self.clients.run(each.leave)
+                self.idle.append(each)

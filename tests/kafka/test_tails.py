@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 from gateway.kafka.client import KafkaClients
 from gateway.kafka.messages import Shown
+from gateway.kafka.readers import KEPT_SECONDS, Fetched, ReaderPool
 from gateway.kafka.tails import Arrived, KafkaTail, TailRing
 from gateway.kafka.topics import KafkaTopic
 
@@ -31,3 +34,33 @@ def test_a_ring_gets_no_records_of_the_ring_before() -> None:
     tail.arrive(records(second, 151, 169), [])
     assert [each.seq for each in second.after(150)] == list(range(151, 170))
     assert not second.ended
+
+
+def test_a_place_that_a_client_continues_at_is_left_to_it() -> None:
+    class Placed:
+        def __init__(self, place: tuple[str, int]) -> None:
+            self.place: tuple[str, int] | None = place
+            self.used = -KEPT_SECONDS - 1e9
+            self.leaving, self.may_leave = threading.Event(), threading.Event()
+
+        def leave(self) -> None:
+            self.leaving.set()
+            assert self.may_leave.wait(60)
+            self.place = None
+
+        def read(self, topic: str, offset: int, *bounds: int) -> Fetched:
+            return Fetched([], offset)
+
+    async def main() -> None:
+        pool: Any = ReaderPool(CLIENTS)
+        first, second = Placed(("a", 1)), Placed(("b", 2))
+        pool.idle += first, second
+        resting = asyncio.create_task(pool.rest())
+        await asyncio.to_thread(first.leaving.wait)
+        taken = pool.take(("b", 2))
+        first.may_leave.set()
+        await resting
+        assert taken is second
+        assert (first.place, second.place, pool.idle) == (None, ("b", 2), [first])
+
+    asyncio.run(main())

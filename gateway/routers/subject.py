@@ -67,6 +67,7 @@ class SubjectRouterFactory:
     """Routes by subject. The first matching rule decides. Without a match the answer is 403, unless there is a default."""
 
     passes_upgrades = True
+    decides_identifiers = True  # an identifier is valid for a name, whose roles change
 
     def initialize(self, context: RouterFactoryContext, config: SubjectConfig) -> SubjectConfig:
         context.allow_shared_cluster_targets()  # each subject sees only one route

@@ -91,6 +91,9 @@ async def gather(
             else:
                 response = await context.send_request(context.any_node(route), request)
             if response.status < 500:
+                if not request.operation.is_stream:
+                    # Also if another route fails: an answer that waits for a reader keeps its connection.
+                    await response.read()
                 return response
             body = await response.decoded() if response.is_json else {}
             error = body.get("error")

@@ -8,6 +8,7 @@ ends all others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -187,10 +188,18 @@ class Events:
 
 
 class Streamed:
-    """A body that is passed on in pieces. `aclose` cancels the body, also before the first piece."""
+    """A body that is passed on in pieces. `aclose` cancels the body, also before the first piece.
+
+    A body that nobody reads any more is cancelled, too: no deadline would end its connection, which waits for a reader.
+    """
 
     def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+        self.answer, self.loop = answer, asyncio.get_running_loop()
+
+    def __del__(self) -> None:
+        if not self.answer.body.complete:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and its connections with it
+                self.loop.call_soon_threadsafe(self.answer.close)  # the garbage collector runs in any thread
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -25,6 +25,8 @@ from gateway.rewrite.edits import encoded as raw
 from gateway.rewrite.frames import Frame, Frames
 from gateway.rewrite.identifiers import parameter, with_parameter
 from http1.messages import find
+from wire.request.accept import HTML, choose
+from wire.schema import JSON
 
 NAMES = ("topic", "source", "dest", "router", "dead_letter", "queue")  # fields with one name
 NAMES_OF_ERRORS = (*NAMES, "name")
@@ -56,6 +58,7 @@ LONGEST_NAME = 255
 ROUTER_STAMP = "_topics_router"
 STAMPS = tuple(f'"{name}"'.encode() for name in (ROUTER_STAMP, MIRROR_STAMP, LETTER_FROM))
 LAST_EVENT_ID = b"last-event-id"
+NO_PAGES = frozenset((Operation.DOCS, *(each for each in Operation if each.is_stream)))
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # characters that no header contains
 Raws = dict[str, msgspec.Raw]
 Rename = Callable[[str], str]
@@ -172,8 +175,10 @@ async def renamed_request(request: Request, renaming: Renaming, *, topics_only: 
         changes |= _stream_position(request, to_server)
     # The gateway reads the answer, so the server must not compress the answer.
     headers = [each for each in changes.get("headers", request.headers) if each[0] != b"accept-encoding"]
-    if b"text/html" in (find(headers, b"accept") or b"") and operation is not Operation.DOCS:
-        headers = with_header(headers, b"accept", b"application/json")  # a page would show the server's names
+    # A page would show the server's names. A stream is none, and the documentation names no topics.
+    accepted = find(headers, b"accept")
+    if accepted is not None and choose(accepted, (JSON, HTML)) == HTML and operation not in NO_PAGES:
+        headers = with_header(headers, b"accept", JSON.encode())
     changes["headers"] = headers
     return request.replace(**changes)
 

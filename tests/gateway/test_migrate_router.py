@@ -178,6 +178,25 @@ def test_a_watch_goes_on_at_its_last_id_on_the_other_server(
     assert streams(gateway, f"/v0/watch/{unseen}").records(5)[name] == [6, 7, 8, 9, "new"]
 
 
+def test_events_keep_their_match_on_the_other_server(
+    two_servers: Servers, gateways: Gateways, streams: Streams, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+
+    def append(number: int) -> int:
+        records = [{"data": f"{tag} {number}", "tag": tag} for tag in ("theirs", "mine")]
+        return client.post(f"/v0/topics/{name}", {"records": records}).status
+
+    assert append(1) == 201
+    stream = streams(gateway, f"/v0/topics/{name}/events?match=mine&from_seq=0")
+    assert stream.event("message")["data"] == "mine 1"
+    assert migrate(gateway, name).returncode == 0
+    assert append(2) == 200
+    assert stream.event("message")["data"] == "mine 2"
+
+
 @pytest.mark.guarantee("G2")
 def test_a_stream_of_a_gateway_that_has_not_seen_the_move_goes_on_at_the_other_server(
     two_servers: Servers, gateways: Gateways, streams: Streams, name: str

@@ -17,7 +17,7 @@ from gateway.api import Request, Response, RouterContext, without
 from gateway.blocks import begin_watches, decompose, gather
 from gateway.errors import RoutesFailed
 from gateway.rewrite.frames import Frame, closed, frames
-from gateway.rewrite.identifiers import parameter
+from gateway.rewrite.identifiers import parameter, with_parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id, raw, with_header
 from gateway.routers import copies
@@ -81,8 +81,9 @@ class MovingEvents:
         await closed(self.source)
         self.source = self.reading = None
         headers = with_header(self.request.headers, LAST_EVENT_ID, self.shown)
+        query = with_parameter(self.request.query, "from_seq", None)
         node = self.context.any_node(self.move.dest)
-        answer = await self.context.send_request(node, self.request.replace(headers=headers, query=""))
+        answer = await self.context.send_request(node, self.request.replace(headers=headers, query=query))
         if answer.status != 200 or isinstance(answer.body, bytes):
             raise TopicsError(f"the route {self.move.dest!r} answered a stream with {answer.status}")
         self.opened = answer.body

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -328,6 +329,29 @@ def test_a_gateway_ends_a_move_whose_command_died(
     assert answer.json["first_seq"] == 2
     assert [each["data"] for each in shown(direct(new), name)] == [1, 2]
     assert "This gateway finishes the move" in gateway.output
+
+
+def test_a_cursor_that_changes_while_writers_wait_has_changed_once(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    kept, dropped = (f"/v0/topics/{name}/cursors/{each}" for each in ("kept", "dropped"))
+    client = gateway.client()
+    client.append(name, *range(12))
+    for cursor in (kept, dropped):
+        assert client.call("PUT", cursor, {"seq": 5}).status == 201
+    config = client.get(f"/v0/topics/{name}").json["config"]
+    assert direct(new).call("PUT", f"/v0/topics/{name}", {**config, "sealed": True}).status == 201
+    assert direct(old).call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 200
+    with ThreadPoolExecutor() as pool:  # the gateway finishes the move meanwhile
+        moved = pool.submit(gateway.client().call, "PUT", kept, {"seq": 10, "expected_seq": 5})
+        deleted = pool.submit(gateway.client().call, "DELETE", dropped)
+    assert (moved.result().status, moved.result().json["seq"]) == (200, 10)
+    assert (deleted.result().status, deleted.result().json["deleted"]) == (200, True)
+    assert "topics-sealed" not in moved.result().headers
+    assert direct(new).get(kept).json["seq"] == 10
+    assert direct(new).get(dropped).status == 404
 
 
 def test_a_move_is_taken_back_until_the_topic_has_moved(

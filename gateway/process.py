@@ -120,7 +120,7 @@ async def run(gateway: Gateway, listen: Listen, tls: TlsContexts | None) -> int:
 
     def renew() -> None:
         if sealing is not None:
-            gateway.seal.keys = sealing.value.keys
+            gateway.seal.keys = sealing.accepted()
         gateway.renew()
 
     def reload() -> None:

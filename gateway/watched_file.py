@@ -55,6 +55,11 @@ class WatchedFiles(Generic[Value]):
             self._look(is_forced)
         return self._value
 
+    @property
+    def changed(self) -> float:
+        """When the last version was changed, in seconds since 1970."""
+        return max(changed for changed, _, _ in self._stamps) / 1e9
+
     def _look(self, is_forced: bool) -> None:
         names = ", ".join(map(str, self.paths))
         try:

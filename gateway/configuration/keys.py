@@ -31,14 +31,28 @@ def seal(now: float | None = None) -> Seal | None:
             f"Invalid {NAME} with {len(keys)} keys: expected the current key, and at most the previous one,"
             f" of at least {FEWEST_CHARACTERS} characters."
         )
+    found = Seal([key.encode() for key in keys])
     file = os.environ.get(f"{NAME}_FILE", "").strip()
-    if file and (time.time() if now is None else now) > Path(file).stat().st_mtime + PREVIOUS_SECONDS:
-        keys = keys[:1]
-    return Seal([key.encode() for key in keys])
+    if file:
+        found.keys = accepted(found, Path(file).stat().st_mtime, now)
+    return found
 
 
-def watched() -> WatchedFiles[Seal] | None:
-    """Returns the seal that follows changes of `GATEWAY_KEY_FILE`, or None without a file."""
+def accepted(found: Seal, changed: float, now: float | None = None) -> tuple[bytes, ...]:
+    """Returns the keys that still hold. `changed`: when their file was changed. Times are seconds since 1970."""
+    is_recent = (time.time() if now is None else now) <= changed + PREVIOUS_SECONDS
+    return found.keys if is_recent else found.keys[:1]
+
+
+class WatchedKeys(WatchedFiles[Seal]):
+    """The keys of `GATEWAY_KEY_FILE`, which follow changes of the file. The previous key ends without a change."""
+
+    def accepted(self, now: float | None = None) -> tuple[bytes, ...]:
+        return accepted(self.value, self.changed, now)
+
+
+def watched() -> WatchedKeys | None:
+    """Returns the keys of the file, or None without a file."""
     file = os.environ.get(f"{NAME}_FILE", "").strip()
 
     def read() -> Seal:
@@ -46,7 +60,7 @@ def watched() -> WatchedFiles[Seal] | None:
         assert found is not None
         return found
 
-    return WatchedFiles([Path(file)], read) if file else None
+    return WatchedKeys([Path(file)], read) if file else None
 
 
 def random_seal() -> Seal:

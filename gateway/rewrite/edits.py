@@ -33,10 +33,10 @@ def is_absent(members: Members, name: str) -> bool:
 
 
 def decoded(value: msgspec.Raw | None, shape: Any) -> Any:
-    """Returns the value if the value has the shape, otherwise None."""
+    """Returns the value if the value has the shape, otherwise None. A text that is not UTF-8 has no shape."""
     if value is None:
         return None
     try:
         return msgspec.json.decode(value, type=shape)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None

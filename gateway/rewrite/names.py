@@ -485,4 +485,4 @@ def renamed_id(position: dict[str, Any], rename: Rename) -> dict[str, Any]:
 def renamed_event_id(shown: bytes, rename: Rename) -> bytes:
     """Renames the topic in an id of a topic's events: `topic:seq`."""
     topic, colon, seq = shown.decode("latin-1").rpartition(":")
-    return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1") if colon else shown
+    return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1", "replace") if colon else shown

@@ -20,7 +20,7 @@ from gateway.errors import NotOffered
 from gateway.filters.deny import DenyConfig, DenyFactory, DenyRule
 from gateway.filters.node import NodeConfig, NodeFactory
 from gateway.filters.prefix import PrefixConfig, PrefixFactory
-from gateway.rewrite.names import UNKNOWN, Renaming, renamed_request, topics_of
+from gateway.rewrite.names import UNKNOWN, Renaming, renamed_event_id, renamed_request, topics_of
 from gateway.routers.topic import Lookup, Table, TopicRouter, TopicRouterFactory
 from tests.api.raw import answer
 from tests.gateway.running import Client, cluster, route
@@ -463,6 +463,29 @@ def test_a_member_that_is_sent_twice_counts_as_at_the_server(body: bytes) -> Non
     request = Request("POST", "/v0/watch", body=body)
     watch = next(each for each in ENDPOINTS if each.id == "watch")
     assert set(asyncio.run(topics_of(request))) == read_by_server(watch, request)
+
+
+NO_UTF_8 = [
+    ("PUT", "/v0/topics/x", b'{"dead_letter": "\xff"}'),
+    ("POST", "/v0/topics/x", b'{"records": [], "config": {"dead_letter": "\xff"}}'),
+    ("POST", "/v0/topics/x", b'{"records": [{"data": 1}], "copy": "\xff"}'),
+    ("POST", "/v0/watch", b'{"topics": {"secret.x": {}, "\xff": {}}}'),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), NO_UTF_8)
+def test_a_name_that_is_no_text_passes_to_the_server_which_refuses_the_body(
+    method: str, path: str, body: bytes
+) -> None:
+    inner = filtered_by(PrefixFactory(), PrefixConfig("mine."), Request(method, path, body=body))
+    assert asyncio.run(inner.body()) == body
+    (endpoint,) = (each for each in ENDPOINTS if each.id == inner.operation.value)
+    with pytest.raises(InvalidRequest, match="not UTF-8"):
+        parse(body, endpoint.body)
+
+
+def test_an_id_with_a_letter_that_no_name_has_is_for_the_server_to_refuse() -> None:
+    assert renamed_event_id(b"eu.%E2%82%AC:5", lambda name: name.removeprefix("eu.")) == b"?:5"
 
 
 # -- CloudEvents -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from gateway.kafka.messages import Shown
 from gateway.kafka.readers import KEPT_SECONDS, Fetched, ReaderPool
 from gateway.kafka.tails import Arrived, KafkaTail, TailRing
 from gateway.kafka.topics import KafkaTopic
+from tests.deadlines import DEADLINE
 
 TOPIC = KafkaTopic("orders", "id", 1, {}, frozenset())
 CLIENTS = KafkaClients({}, 1.0)
@@ -45,7 +46,7 @@ def test_a_place_that_a_client_continues_at_is_left_to_it() -> None:
 
         def leave(self) -> None:
             self.leaving.set()
-            assert self.may_leave.wait(60)
+            assert self.may_leave.wait(DEADLINE)
             self.place = None
 
         def read(self, topic: str, offset: int, *bounds: int) -> Fetched:

@@ -43,20 +43,23 @@ def beating(instance: Instance) -> dict[int, str]:
     return {slot.pid: slot.name for _, slot in Heartbeats(instance.data).slots() if slot.is_alive}
 
 
-def settle(instance: Instance) -> None:
-    """Waits until each process has a heartbeat. One that stands still before its first is not known to stand still."""
-    until(
-        lambda: (
-            {each.pid for named in KINDS.values() for each in named(Processes(instance))} <= beating(instance).keys()
-        ),
-        "a heartbeat of each process",
-    )
+def settle(instance: Instance) -> dict[str, list[Process]]:
+    """Waits until there are processes of each kind, and each has a heartbeat. Returns them. One that stands still before its
+    first is not known to stand still."""
+
+    def settled() -> dict[str, list[Process]] | None:
+        look = Processes(instance)
+        found = {kind: of_kind(look) for kind, of_kind in KINDS.items()}
+        pids = {each.pid for named in found.values() for each in named}
+        return found if all(found.values()) and pids <= beating(instance).keys() else None
+
+    processes: dict[str, list[Process]] = until(settled, "a heartbeat of each process")
+    return processes
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_frozen_process_is_replaced(whole: Instance, kind: str) -> None:
-    settle(whole)
-    victim = KINDS[kind](Processes(whole))[0]
+    victim = settle(whole)[kind][0]
     os.kill(victim.pid, signal.SIGSTOP)
     until(lambda: victim.pid not in {each.pid for each in Processes(whole).all}, "the frozen process to be ended")
     until(lambda: any(KINDS[kind](Processes(whole))), "another one")

@@ -4,10 +4,19 @@ export class TopicsError extends Error {
     super(message, options);
     this.name = new.target.name;
   }
+
+  // Whether the same call may succeed later, without a change.
+  get canPass() {
+    return false;
+  }
 }
 
 // The server did not answer, or the connection ended within the answer.
-export class Unreachable extends TopicsError {}
+export class Unreachable extends TopicsError {
+  get canPass() {
+    return true;
+  }
+}
 
 // The answer does not come from a topics server.
 export class InvalidAnswer extends TopicsError {}
@@ -39,7 +48,6 @@ export class Refused extends TopicsError {
     this.retryAfterMs = retryAfterMs;
   }
 
-  // Whether the same call may succeed later, without a change.
   get canPass() {
     return RETRIED.includes(this.status);
   }

@@ -1,6 +1,6 @@
 // A member of a consumer group: its session, its shares, and how far the application has done each of them.
 
-import { Refused, Unreachable } from "./errors.js";
+import { Refused } from "./errors.js";
 import { EventStream } from "./events.js";
 import { path, random } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
@@ -112,7 +112,7 @@ class Membership extends EventStream {
         if (error.code === "session_ended") {
           this.#forget();
           this.hangUp();
-        } else if (!(error instanceof Unreachable || error.canPass)) {
+        } else if (!error.canPass) {
           throw error; // otherwise the next commit has all of it
         }
       }

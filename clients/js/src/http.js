@@ -1,6 +1,6 @@
 // Calls with retries, and streams. fetch does the rest.
 
-import { InvalidAnswer, Refused, TopicsError, Unreachable, parsed, refusal } from "./errors.js";
+import { InvalidAnswer, TopicsError, Unreachable, parsed, refusal } from "./errors.js";
 
 const PATIENCE_MS = 60_000; // below the two minutes for which a topic remembers an idempotency key
 const FIRST_PAUSE_MS = 50;
@@ -99,7 +99,7 @@ export class Http {
       try {
         return await this.#attempt(request, read);
       } catch (error) {
-        if (!(error instanceof Unreachable || (error instanceof Refused && error.canPass))) throw error;
+        if (!error.canPass) throw error;
         pause = Math.max(error.retryAfterMs ?? 0, backoff(tries));
         if (Date.now() + pause > until) throw error;
       }

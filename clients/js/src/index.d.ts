@@ -275,7 +275,10 @@ export class Retry extends Error {
   constructor(error?: string, options?: { delayMs?: number });
 }
 
-export class TopicsError extends Error {}
+export class TopicsError extends Error {
+  /** Whether the same call may succeed later, without a change. */
+  readonly canPass: boolean;
+}
 export class Unreachable extends TopicsError {}
 export class InvalidAnswer extends TopicsError {}
 export class QueueFull extends TopicsError {}
@@ -288,5 +291,4 @@ export class Refused extends TopicsError {
   readonly status: number | null;
   readonly detail: Fields;
   readonly retryAfterMs: number | null;
-  readonly canPass: boolean;
 }

@@ -1,6 +1,6 @@
 // A worker of a queue: claims jobs, extends their leases while they run, acks them, and gives those back that fail.
 
-import { Refused, TopicsError, Unreachable } from "./errors.js";
+import { TopicsError } from "./errors.js";
 import { backoff, path, random } from "./http.js";
 import { only } from "./records.js";
 import { onSignals } from "./signals.js";
@@ -201,7 +201,7 @@ export class Worker {
       try {
         ({ claimed } = await this.#call("claim", { max, lease_ms: leaseMs, wait_ms: WAIT_MS }, { waitMs: WAIT_MS, patienceMs: 0 }));
       } catch (error) {
-        if (!(error instanceof Unreachable || (error instanceof Refused && error.canPass))) throw error;
+        if (!error.canPass) throw error;
         if (!tries) this.#log.warn(`The worker of ${this.#topic} tries again: ${error.message}`);
         await this.#pause(Math.max(error.retryAfterMs ?? 0, backoff(tries++)));
         continue;

@@ -20,11 +20,22 @@ if TYPE_CHECKING:
 
 
 class TopicsError(Exception):
-    """Any error of this package."""
+    """Any error of this package. `retry_after`: the seconds that the server asked to wait, or None."""
+
+    retry_after: float | None = None
+
+    @property
+    def can_pass(self) -> bool:
+        """Whether the same call may succeed later, without a change."""
+        return False
 
 
 class Unreachable(TopicsError):
     """The server did not answer, or the connection ended within the answer."""
+
+    @property
+    def can_pass(self) -> bool:
+        return True
 
 
 class InvalidAnswer(TopicsError):
@@ -43,10 +54,7 @@ class RecordsLost(TopicsError):
 
 
 class Refused(TopicsError):
-    """The server refused the call. `code` is for programs, `detail` has values to the message, `status` is HTTP's.
-
-    `retry_after`: the seconds that the server asked to wait, or None.
-    """
+    """The server refused the call. `code` is for programs, `detail` has values to the message, `status` is HTTP's."""
 
     code: str = ""
     by_code: ClassVar[dict[str, type[Refused]]] = {}
@@ -66,7 +74,6 @@ class Refused(TopicsError):
 
     @property
     def can_pass(self) -> bool:
-        """Whether the same call may succeed later, without a change."""
         return self.status in RETRIED
 
 

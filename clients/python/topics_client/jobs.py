@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from topics_client import calls
 from topics_client.codec import Codec
-from topics_client.errors import Refused, TopicsError, Unreachable
+from topics_client.errors import TopicsError
 from topics_client.records import Job
 from topics_client.script import Bell, Script, Until, backoff
 
@@ -173,13 +173,12 @@ class Jobs(Generic[T]):
             began = time.monotonic()
             try:
                 body = yield from calls.claim(self.topic, policy.node, room, policy.lease_ms, WAIT_MS, patience=0)
-            except (Unreachable, Refused) as error:
-                asked = error.retry_after or 0.0 if isinstance(error, Refused) else 0.0
-                if isinstance(error, Refused) and not error.can_pass:
+            except TopicsError as error:
+                if not error.can_pass:
                     raise
                 if not tries:
                     log.warning("The worker of %s tries again: %s", self.topic, error)
-                yield from self.pause(max(asked, backoff(tries)))
+                yield from self.pause(max(error.retry_after or 0.0, backoff(tries)))
                 tries += 1
                 continue
             tries = 0

@@ -11,7 +11,7 @@ import msgspec
 
 from topics_client.calls import decoded, path
 from topics_client.codec import Codec, Told
-from topics_client.errors import NotFound, Refused, SessionEnded, ShareMoved, TopicNotFound, Unreachable
+from topics_client.errors import NotFound, SessionEnded, ShareMoved, TopicNotFound, TopicsError
 from topics_client.events import HEARTBEAT_SECONDS, Event, EventStream
 from topics_client.records import Streamed, Tombstone
 from topics_client.script import Request, Script, call, connect
@@ -181,8 +181,8 @@ class Membership(EventStream, Generic[T]):
             except SessionEnded:
                 self.forget()
                 yield from self.hang_up()
-            except (Unreachable, Refused) as error:  # the next commit has all of it
-                if isinstance(error, Refused) and not error.can_pass:
+            except TopicsError as error:
+                if not error.can_pass:  # otherwise the next commit has all of it
                     raise
             else:
                 for number, share in done.items():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
 
-from topics_client.errors import Refused, TopicsError, Unreachable, refusal
+from topics_client.errors import TopicsError, Unreachable, refusal
 
 T = TypeVar("T")
 PATIENCE = 60.0  # seconds: below the two minutes for which a topic remembers an idempotency key
@@ -124,13 +124,10 @@ def _answer(request: Request, patience: float) -> Script[Answer]:
             if answer.status < 300:
                 return answer
             raise refusal(answer.status, answer.body, answer.retry_after)
-        except (Unreachable, Refused) as error:
-            asked = error.retry_after or 0.0 if isinstance(error, Refused) else 0.0
-            pause = max(asked, backoff(tries))
+        except TopicsError as error:
+            pause = max(error.retry_after or 0.0, backoff(tries))
             tries += 1
-            if isinstance(error, Refused) and not error.can_pass:
-                raise
-            if time.monotonic() + pause > began + patience:
+            if not error.can_pass or time.monotonic() + pause > began + patience:
                 raise
         yield Pause(pause)
 

@@ -107,6 +107,14 @@ def held(number: int) -> Iterator[psycopg.Connection[Any]]:
         yield holder
 
 
+def waits(holder: psycopg.Connection[Any]) -> bool:
+    """Whether anybody waits for a lock in this database."""
+    rows = holder.execute(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    return bool(rows.fetchall())
+
+
 def test_steps_that_arrive_together_are_one_transaction_and_wait_for_the_disk_once(round_trips: list[int]) -> None:
     assert together(Note(1), Note(2), Note(3)) == ["1 of 3", "2 of 3", "3 of 3"]
     assert noted() == [1, 2, 3]
@@ -176,20 +184,13 @@ def test_a_connection_that_ends_leaves_no_step_waiting_and_does_none_twice() -> 
     async def work(loop: Loop) -> list[Any]:
         backend = await loop.coalescer.connections.execute("SELECT pg_backend_pid()::bigint", ())
         sent = asyncio.ensure_future(asked(loop, Note(1), Note(2)))
-        await asyncio.to_thread(until, is_waiting, "the steps to wait for the lock")
+        await asyncio.to_thread(until, lambda: waits(holder), "the steps to wait for the lock")
         waiting = asyncio.ensure_future(asked(loop, Note(3)))
         await asyncio.sleep(0)
         await loop.readers.execute("SELECT pg_terminate_backend(%s)", backend[0])
         return await sent + await waiting
 
     with held(1) as holder:
-
-        def is_waiting() -> bool:
-            rows = holder.execute(
-                "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-            )
-            return bool(rows.fetchall())
-
         *told, other = in_a_loop(work)
     assert [type(each) for each in told] == [NotReady, NotReady]
     assert other == "3 of 1"
@@ -205,20 +206,13 @@ def test_a_step_that_waited_for_the_next_batch_is_not_done_after_it_was_refused(
     async def work(loop: Loop) -> list[Any]:
         backend = await loop.coalescer.connections.execute("SELECT pg_backend_pid()::bigint", ())
         sent = asyncio.ensure_future(asked(loop, Patient(1, "sent"), Patient(1, "left"), Patient(2)))
-        await asyncio.to_thread(until, is_waiting, "the steps to wait for the lock")
+        await asyncio.to_thread(until, lambda: waits(holder), "the steps to wait for the lock")
         await loop.readers.execute("SELECT pg_terminate_backend(%s)", backend[0])
         told = await sent
         holder.rollback()
         return [*told, await loop.coalescer.ask(Patient(3)), await loop.coalescer.ask(Patient(4))]
 
     with held(1) as holder:
-
-        def is_waiting() -> bool:
-            rows = holder.execute(
-                "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-            )
-            return bool(rows.fetchall())
-
         *told, third, fourth = in_a_loop(work)
     assert [type(each) for each in told] == [NotReady] * 3
     assert (third, fourth) == ("3 of 1", "4 of 1")

@@ -140,8 +140,10 @@ class WatchedGateway:
         while True:
             try:
                 answer = self.ask()
-            except (OSError, http.client.HTTPException, msgspec.MsgspecError, RecursionError, ValueError) as error:
+            except (OSError, msgspec.MsgspecError, RecursionError, ValueError) as error:
                 self.failed(str(error) or type(error).__name__)
+            except http.client.HTTPException as error:
+                self.failed(f"the answer is not HTTP: {error}")
             else:
                 self.take(answer, time.monotonic())
             self.first.set()

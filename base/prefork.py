@@ -70,7 +70,7 @@ def run(
                 break
             except OSError as error:
                 if pace.is_due():
-                    log.error("No process of the %s could start: %s. The next attempts follow", name, error.strerror)
+                    log.error("No process of the %s could start: %s. It is tried again", name, error.strerror)
                 time.sleep(REST_SECONDS)
 
     def send(number: int) -> None:

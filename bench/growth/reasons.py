@@ -49,7 +49,7 @@ REASONS = {
         "topics webhooks list",
     ),
     "a tenth of a small store does not fill the page": ("page: records by a tag", "page: records by their data"),
-    "it reads the tables of a small store as a whole, in fewer pages": ("page: list of routers",),
+    "in a small store it reads whole tables, which have fewer pages": ("page: list of routers",),
     "it finds a seq by its time, with a look-up for each step": ("page: console_groups",),
     "it looks for a text within all names": ("page: topics with a part of a name",),
     "an operator asks for it, and waits": ("topics usage", "topics redrive"),

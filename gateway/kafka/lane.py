@@ -81,7 +81,10 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
             yield chosen
 
     def choose(self, fits: Callable[[Waiting], bool]) -> None:
-        """Takes the appends of a round from the line. Those that do not fit stay, in order. `fits` notes what it takes."""
+        """Takes the appends of a round from the line. Those that do not fit stay, in order.
+
+        `fits` tells whether the round has room for an append, and then counts it.
+        """
         left: list[Waiting] = []
         size = records = 0
         while self.waiting and size < MOST_ROUND_BYTES and records < MOST_ROUND_RECORDS:

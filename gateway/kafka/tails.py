@@ -206,7 +206,7 @@ class KafkaTail:
 
 
 def arrived(messages: Sequence[Message], assigned: Mapping[str, TailRing]) -> tuple[list[Arrived], list[TailRing]]:
-    """Returns what a consumer got, and the rings whose topics it cannot read on."""
+    """Returns what a consumer got, and the rings of the topics that it cannot read any further."""
     found: list[Arrived] = []
     failed: list[TailRing] = []
     for message in messages:

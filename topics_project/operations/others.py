@@ -1,4 +1,7 @@
-"""What others have in this database: tables and views among ours, and objects that use ours. No command drops them silently."""
+"""Finds what others have in this database: tables and views among ours, and objects that use ours.
+
+No command drops them silently.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who may call: hosts, origins, addresses, API keys, and the visitors of the admin."""
+"""Decides who may call, by host, origin, address and API key, and lets visitors into the admin."""

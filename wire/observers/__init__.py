@@ -1,1 +1,1 @@
-"""What is noted of each request: a line in the log, a span of OpenTelemetry."""
+"""Notes each request, as a line in the log and as a span of OpenTelemetry."""

@@ -5,11 +5,13 @@ import re
 import msgspec
 import pytest
 
+from base.errors import InvalidRequest
 from tests.api.clients import ApiClient, HttpClient
 from topics_project.urls import ROUTES
 from wire.api import V0
 from wire.endpoint import Endpoint
 from wire.request.hints import nearest, unknown
+from wire.request.parse import parse
 
 ENDPOINTS = [each for each in ROUTES.endpoints if each.api is V0]
 # As somebody meant something: the field that he wrote, and the one that there is.
@@ -128,6 +130,15 @@ def test_a_letter_too_many_is_understood(endpoint: Endpoint) -> None:
     known = [field.encode_name for field in msgspec.structs.fields(endpoint.body)]
     assert [nearest(f"{field}x", known) for field in known] == known
     assert [nearest(re.sub("_", "", field).upper(), known) for field in known] == known
+
+
+@pytest.mark.parametrize("endpoint", [each for each in ENDPOINTS if each.body], ids=lambda endpoint: endpoint.id)
+def test_a_shape_is_described_for_its_first_refusal_alone(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A description takes a millisecond of the event loop, and a client can send many requests that are refused."""
+    for body in (b'{"nobody knows": 1}', b'{"nobody knows": 2}'):
+        with pytest.raises(InvalidRequest):
+            parse(body, endpoint.body)
+        monkeypatch.setattr(msgspec.inspect, "multi_type_info", None)
 
 
 def test_a_client_that_one_cannot_change_is_served(instances) -> None:

@@ -28,6 +28,8 @@ JDBC_NAMES = {
     "options": "options",
     "target_session_attrs": "targetServerType",
 }
+# libpq's defaults notice a host that is gone after two hours, and a job would stand as long.
+PATIENCE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 
 
 class Database(NamedTuple):
@@ -37,9 +39,14 @@ class Database(NamedTuple):
 
     def connect(self) -> psycopg.Connection[Any]:
         """Opens a connection in autocommit mode. Raises psycopg.OperationalError."""
-        opened = psycopg.connect(self.dsn, autocommit=True, application_name="topics pipeline")
+        opened = psycopg.connect(self.conninfo, autocommit=True)
         opened.execute(RELIED_ON)
         return opened
+
+    @property
+    def conninfo(self) -> str:
+        """Returns `dsn` with the name of the pipeline, and with PATIENCE where `dsn` says nothing else."""
+        return make_conninfo("", **{**PATIENCE, **conninfo_to_dict(self.dsn), "application_name": "topics pipeline"})
 
     @property
     def jdbc(self) -> dict[str, str]:

@@ -12,7 +12,6 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from adbc_driver_manager import AdbcConnection, AdbcDatabase
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from pipeline.database import Database
 
@@ -66,8 +65,7 @@ class Kept:
 @contextmanager
 def snapshot(database: Database) -> Iterator[SnapshotSession]:
     """Opens a session. Raises adbc.Error."""
-    where = make_conninfo(database.dsn, application_name="topics pipeline")
-    opened = AdbcConnection(types(where))
+    opened = AdbcConnection(types(database.conninfo))
     with adbc.Connection(Kept(), opened) as connection, connection.cursor() as cursor:
         cursor.execute(SNAPSHOT)
         cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})

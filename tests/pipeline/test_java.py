@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from base.refusal import Refusal
 from pipeline.database import database
@@ -90,6 +91,14 @@ def test_the_driver_comes_from_a_path_or_from_maven(tmp_path: Path, monkeypatch:
 )
 def test_a_database_is_told_to_jdbc_as_to_libpq(dsn: str, url: str) -> None:
     assert database(dsn).jdbc["url"].startswith(url)
+
+
+def test_a_host_that_is_gone_is_noticed(dsn: str) -> None:
+    """libpq's own times are two hours. A dsn may have others."""
+    with database(make_conninfo(dsn, keepalives_idle=77)).connect() as session:
+        asked = session.info.get_parameters()
+    assert (asked["keepalives_idle"], asked["tcp_user_timeout"]) == ("77", "60000")
+    assert asked["application_name"] == "topics pipeline"
 
 
 def test_a_database_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,14 +75,19 @@ def by_turns(ports: tuple[int, int], measure: Callable[[int], T]) -> tuple[list[
 def rates(work: str, found: tuple[list[float], list[float]], asked: float, unit: str = "/s") -> Row:
     """Returns a row for two rates. `asked`: the share of the peer's rate to reach."""
     ours, peer = map(median, found)
-    figures = f"{ours:,.0f}{unit}", f"{peer:,.0f}{unit}", f"{ours / peer:.2f}"
+    figures = f"{ours:,.0f}{unit}", f"{peer:,.0f}{unit}", share(ours, peer)
     return Row(work, f"≥ {asked:g} of the peer", *figures, ours >= asked * peer)
 
 
 def times(work: str, found: tuple[list[float], list[float]], asked: float) -> Row:
     """Returns a row for two latencies (ms). `asked`: the longest p50 of the instance."""
     ours, peer = map(median, found)
-    return Row(work, f"p50 < {asked:g} ms", f"{ours:.1f} ms", f"{peer:.1f} ms", f"{ours / peer:.2f}", ours < asked)
+    return Row(work, f"p50 < {asked:g} ms", f"{ours:.1f} ms", f"{peer:.1f} ms", share(ours, peer), ours < asked)
+
+
+def share(ours: float, peer: float) -> str:
+    """Returns the ratio of two figures. A latency of 0, of records that arrive before their acks, has none."""
+    return f"{ours / peer:.2f}" if peer else ""
 
 
 def small_calls(ports: tuple[int, int]) -> Iterator[Row]:

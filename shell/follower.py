@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from base.errors import TopicsError
+from base.errors import Forbidden, TopicNotFound, Unauthorized
 from shell.printing import PrintedTail, say, say_lost
 
 
@@ -30,7 +30,7 @@ class Told(msgspec.Struct):
 
 TOLD = msgspec.json.Decoder(Told)
 # All other errors end a stream that can be opened again, for example a shutdown of the server.
-FINAL = ("unauthorized", "forbidden")
+FINAL = {each.code: each for each in (Unauthorized, Forbidden)}
 
 
 class Follower:
@@ -43,14 +43,15 @@ class Follower:
         self.gone: set[str] = set()  # the topics that were deleted
 
     def hear(self, frames: bytes) -> None:
-        """Prints whole frames of a stream. Raises TopicsError if all topics are deleted, or if the key is no longer valid."""
+        """Prints whole frames of a stream. Raises TopicNotFound if all topics are deleted, and an error of FINAL if the key is no
+        longer valid."""
         for name, data in events(frames):
             self.tell(name, TOLD.decode(data))
 
     def tell(self, event: str, told: Told) -> None:
         if event == "error":
             if told.code in FINAL:
-                raise TopicsError(told.error)
+                raise FINAL[told.code](told.error)
             return
         if event == "topic-deleted":
             self.lose(told.topic)
@@ -80,10 +81,10 @@ class Follower:
 
     def lose(self, topic: str) -> None:
         """Notes that a topic was deleted. Other topics continue, and a new topic of the same name continues later. Raises
-        TopicsError if no topic is left."""
+        TopicNotFound if no topic is left."""
         self.gone.add(topic)
         if not self.awaited and self.gone == self.seqs.keys():
-            raise TopicsError(f"topic {topic!r} does not exist")
+            raise TopicNotFound(f"topic {topic!r} does not exist")
         say(f"topic {topic!r} does not exist")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -98,7 +99,9 @@ class Remote:
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=silent_seconds)
         answer = self.request("GET", path, None, None, headers, False, preload_content=False, timeout=timeout)
         if answer.status != 200:
-            body = answer.read()
+            body = b""
+            with suppress(urllib3.exceptions.HTTPError):  # the status says it, too
+                body = answer.read()
             answer.release_conn()
             raise refused(self.url, answer.status, body)
         return answer

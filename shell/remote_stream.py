@@ -1,6 +1,7 @@
 """`tail -f` over HTTP with a watch session (docs/watch.md). When an awaited topic appears, a new session starts.
 
-The server may restart meanwhile. The stream then continues after the last id, or with a new session.
+The server may restart meanwhile, also behind a proxy that then answers 502. The stream continues after the last id, or with a
+new session.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import urllib3
 from base.errors import TopicsError
 from shell.follower import Follower
 from shell.printing import LIMIT, say
-from shell.server import CommandServer, ask, path
+from shell.server import CommandServer, ask, can_pass, path
 
 HEARTBEAT_MS = 1000  # interval at which a quiet stream gives a chance to look for awaited topics
 SILENT_SECONDS = 15  # a stream without a byte for so long counts as lost
 PAUSE_SECONDS = 1.0
-AWAY = ("not_ready", "shutting_down", "throttled")  # errors after which the client retries
 PIECE_BYTES = 64 * 1024
 
 
@@ -36,7 +36,7 @@ def follow(server: Streaming, follower: Follower) -> None:
             if follower.seqs and (at := following.begin()):
                 following.listen(at)
         except TopicsError as error:
-            if error.code not in AWAY:
+            if not can_pass(error):
                 raise
             following.tell_trouble(error.message)
         time.sleep(PAUSE_SECONDS)

@@ -1,6 +1,7 @@
 """`topics --url`: what only a server elsewhere can do, or do wrong."""
 
 import http.server
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from base.errors import Unauthorized
+from shell.follower import Follower
+from shell.printing import PrintedTail
+from shell.remote import Remote
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
@@ -100,9 +105,11 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[tuple[str
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{served.server_port}/below", handler.asked  # type: ignore[attr-defined]
-        served.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{served.server_port}/below", handler.asked  # type: ignore[attr-defined]
+        finally:
+            served.shutdown()
+            thread.join()
 
 
 NOT_READY = b'{"error": {"code": "not_ready", "message": "PostgreSQL is not reachable"}}'
@@ -165,6 +172,19 @@ def test_a_stream_goes_on_when_its_server_comes_back(
         finally:
             tail.kill()
     assert not (tmp_path / "none").exists()
+
+
+def test_a_stream_goes_on_after_an_answer_of_a_proxy(capsys: pytest.CaptureFixture[str]) -> None:
+    bad, session = (502, b"<html>"), (200, b'{"stream_url": "/v0/stream"}')
+    refused = (200, b'event: error\ndata: {"code": "unauthorized", "error": "the key is revoked"}\n\n')
+    printed = PrintedTail(False, bytes, io.BytesIO())
+    printed.seqs["a"] = 0
+    answers = answering(bad, session, bad, session, refused)
+    with answers as (url, asked), pytest.raises(Unauthorized, match="the key is revoked"):
+        Remote(url, None).follow(Follower(printed, ()))
+    watch, stream = "POST /below/v0/watch", "GET /below/v0/stream"
+    assert [request for request, _ in asked] == [watch, watch, stream, watch, stream]
+    assert f"{url} answered 502 Bad Gateway" in capsys.readouterr().err
 
 
 # The first event of the stream drops an object whose finalizer gets Ctrl-C.

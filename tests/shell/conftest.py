@@ -50,9 +50,12 @@ def elsewhere(over_http: Shell, server: Instance, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(params=["shell", "elsewhere"])
-def either(request: pytest.FixtureRequest, db: None) -> Shell:
-    """Both, one after the other: what a command does here, it does over HTTP. `db` is named here, because pytest-django makes the
-    test database only if a fixture names it before the tests run."""
+def either(request: pytest.FixtureRequest, db: None, server: Instance) -> Shell:
+    """Both, one after the other: what a command does here, it does over HTTP.
+
+    What both need is named here, because it is looked for before the tests run: pytest-django makes the test database only if a
+    fixture names it, and the shared instance rests beside a test that does not.
+    """
     ran: Shell = request.getfixturevalue(request.param)
     return ran
 

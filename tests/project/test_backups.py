@@ -161,9 +161,14 @@ def test_a_restore_takes_nothing_of_others_with_it(desk: Desk) -> None:
         execute("DROP VIEW shop.report; CREATE TABLE shop.orders (topic bigint REFERENCES public.topics_topic)")
         assert "shop.orders.orders_topic_fkey uses topics" in desk.refused("restore", "a.dump", "--force")
         execute("ALTER TABLE shop.orders DROP CONSTRAINT orders_topic_fkey")
+        execute("CREATE FUNCTION public.own_id() RETURNS int RETURN 7; CREATE SEQUENCE public.numbers")
+        execute("ALTER TABLE shop.orders ADD id int DEFAULT own_id(), ADD n int DEFAULT nextval('numbers')")
         execute("CREATE TABLE public.topics_later (n int)")  # of a later version, which is taken back
         desk.done("restore", "a.dump", "--force")
-        execute("SELECT topic FROM shop.orders; CREATE TABLE public.topics_later ()")
+        execute("INSERT INTO shop.orders (topic) SELECT 1 WHERE own_id() = 7 AND nextval('numbers') = 1")
+        with psycopg.connect(desk.instance.servers.database_url) as session:
+            assert session.execute("SELECT id, n FROM shop.orders").fetchall() == [(7, 2)]
+        execute("CREATE TABLE public.topics_later ()")
         assert desk.values("orders") == "1 2 3"
 
 

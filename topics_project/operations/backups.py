@@ -31,7 +31,7 @@ from store.database import translating
 from store.sessions import connect
 from topics.heads import HEADS_FIT
 from topics.schema import ENTER, make
-from topics_project.operations.others import DOOR, FOREIGN, unknown
+from topics_project.operations.others import DOOR, FOREIGN, known_objects, unknown
 from topics_project.operations.prepare import one_at_a_time, prepare_database
 
 # The unlogged tables stay out: after a restore, volatile records do not exist, and topics_recover continues above reserved seqs.
@@ -42,7 +42,8 @@ SELECT DISTINCT coalesce(nullif(application_name, ''), usename::text, '?') FROM 
 """
 LEAVE_SECONDS = 3.0
 HELD = "SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads"
-# Objects of extensions stay. `theirs`: FOREIGN, what others have in other schemas.
+# Functions and sequences of others stay, and objects of extensions. We have no sequence without a column. `theirs`: FOREIGN, what
+# others have in other schemas. `functions`: the names of our functions.
 EMPTY = """
 DO $$
 DECLARE
@@ -52,18 +53,17 @@ DECLARE
     lost       text;
 BEGIN
     SELECT array_agg(format('DROP %s IF EXISTS %I.%I CASCADE', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
-                            WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, current_schema(), relname))
+                            ELSE 'TABLE' END, current_schema(), relname))
       INTO statements
       FROM pg_class c
-     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT relispartition
+     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND NOT relispartition
        AND NOT EXISTS (SELECT FROM pg_depend
                         WHERE classid = 'pg_class'::regclass AND objid = c.oid AND refobjid <> c.oid
                           AND deptype IN ('a', 'e', 'i'));
     SELECT statements || array_agg(format('DROP ROUTINE IF EXISTS %s CASCADE', p.oid::regprocedure))
       INTO statements
       FROM pg_proc p
-     WHERE pronamespace = current_schema()::regnamespace
-       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e');
+     WHERE pronamespace = current_schema()::regnamespace AND proname = ANY ({functions});
     FOREACH statement IN ARRAY coalesce(statements, ARRAY[]::text[]) LOOP
         EXECUTE statement;
     END LOOP;
@@ -236,8 +236,10 @@ def replace(folder: Path, file: Path, schema: str) -> None:
 
 
 def emptying(schema: str) -> str:
-    """Returns the statement that drops all objects of our schema, and raises an error if objects of others went with them."""
-    return EMPTY.format(theirs=FOREIGN % {"ours": sql.Literal([schema, DOOR]).as_string()})
+    """Returns the statement that drops our objects of our schema, and raises an error if objects of others went with them."""
+    names = sorted(name for place, name in known_objects(schema) if place == schema)
+    ours, functions = (sql.Literal(each).as_string() for each in ([schema, DOOR], names))
+    return EMPTY.format(theirs=FOREIGN % {"ours": ours}, functions=functions)
 
 
 def checks(rows: dict[str, int], schema: str) -> str:

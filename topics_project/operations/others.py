@@ -22,6 +22,17 @@ SELECT nspname, relname, EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class
  WHERE nspname = ANY (%s) AND relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT relispartition
  ORDER BY 1, 2
 """
+# Functions, and sequences that no column owns.
+LOOSE = """
+SELECT nspname, proname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+ WHERE nspname = ANY (%(schemas)s)
+   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+ UNION
+SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+ WHERE nspname = ANY (%(schemas)s) AND relkind = 'S'
+   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('a', 'e', 'i'))
+ ORDER BY 1, 2
+"""
 # Objects of other schemas that a DROP … CASCADE could take with it: columns of tables and views, functions, and foreign keys.
 FOREIGN = """
 SELECT attrelid::regclass || '.' || attname
@@ -49,14 +60,25 @@ class Relation(NamedTuple):
 
 def unknown(own: str, schemas: list[str]) -> list[Relation]:
     """Returns the tables and views of these schemas that this version did not make. `own`: the schema of our tables."""
-    known = {(own, name) for name in tables()}
-    for name in objects.known():
-        schema, _, bare = name.rpartition(".")
-        known.add((schema or own, bare))
+    known = {(own, name) for name in tables()} | known_objects(own)
     with connection.cursor() as cursor:
         cursor.execute(RELATIONS, [schemas])
         found = [Relation(*row) for row in cursor.fetchall()]
     return [each for each in found if (each.schema, each.name) not in known]
+
+
+def unknown_loose(own: str, schemas: list[str]) -> list[str]:
+    """Returns the functions and sequences of these schemas that neither this version nor an extension made. `own`: as above."""
+    known = known_objects(own)
+    with connection.cursor() as cursor:
+        cursor.execute(LOOSE, {"schemas": schemas})
+        return [f"{schema}.{name}" for schema, name in cursor.fetchall() if (schema, name) not in known]
+
+
+def known_objects(own: str) -> set[tuple[str, str]]:
+    """Returns schema and name of each of our functions and views."""
+    parts = (name.rpartition(".") for name in objects.known())
+    return {(schema or own, bare) for schema, _, bare in parts}
 
 
 def tables() -> set[str]:

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from base.refusal import Refusal
 from base.units import counted
 from store import serving
-from topics_project.operations.others import DOOR, foreign, unknown
+from topics_project.operations.others import DOOR, foreign, unknown, unknown_loose
 
 
 def schemas() -> list[str]:
@@ -31,9 +31,9 @@ def held() -> str:
     names = schemas()
     if one("SELECT to_regclass('topic_heads')") == (None,):
         raise Refusal(f"the schema {names[0]} has no topics.")
-    if strange := unknown(names[0], names):
-        told = ", ".join(map(str, strange))
-        raise Refusal(f"the schemas of topics have tables or views of somebody else ({told}): move them first.")
+    if strange := [*map(str, unknown(names[0], names)), *unknown_loose(names[0], names)]:
+        told = ", ".join(strange)
+        raise Refusal(f"the schemas of topics have objects of somebody else ({told}): move them first.")
     topics, records = one("SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads")
     (database,) = one("SELECT current_database()")
     return f"{counted(topics, 'topic')} with {counted(records, 'record')} in the schema {names[0]} of the database {database}"

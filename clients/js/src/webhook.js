@@ -66,7 +66,8 @@ export class Webhook {
     this.name = name;
   }
 
-  // Creates or changes the webhook. The answer that creates it has the secret.
+  // Creates or changes the webhook. The answer that creates it has the secret, unless the client had to repeat the call because
+  // an answer was lost. Then `rotate` gives the webhook one. A `secret` of your own cannot be lost.
   async put(url, topics, fields = {}) {
     return this.http.call("PUT", path("webhooks", this.name), { body: JSON.stringify({ url, topics, ...fields }) });
   }

@@ -108,7 +108,11 @@ class Webhook:
         self.name, self.http = name, http
 
     def put(self, url: str, topics: Sequence[str], **fields: Any) -> Object:
-        """Creates or changes the webhook. The answer that creates it has the secret. Write `from` as `**{"from": "earliest"}`."""
+        """Creates or changes the webhook. Write `from` as `**{"from": "earliest"}`.
+
+        The answer that creates it has the secret, unless the client had to repeat the call because an answer was lost. Then
+        `rotate` gives the webhook one. A `secret` of your own cannot be lost.
+        """
         return run(objects.put(path(self.name), {"url": url, "topics": topics, **fields}), self.http)
 
     def info(self) -> Object:

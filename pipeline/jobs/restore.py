@@ -24,7 +24,7 @@ from base.names import check_topic_name
 from base.refusal import Refusal
 from base.units import amount, counted
 from pipeline.archive.files import Files
-from pipeline.archive.segments import Segment, groups, segments
+from pipeline.archive.segments import Segment, gaps, groups, segments
 from pipeline.models import Written
 from pipeline.runs.work import JobOutcome, Work
 from store.script import run
@@ -56,6 +56,9 @@ def restore(work: Work, options: Restore) -> JobOutcome:
     files = work.files(options.archive)
     source = options.source or options.topic
     wanted = chosen(files, source, options)
+    missing = gaps(wanted, wanted[0].first - 1, wanted[-1].last) if wanted else []
+    if missing:
+        log.warning("%s: %s", work.run, lacking(files, missing))
     work.begin(
         sum(min(each.last, options.to_seq or each.last) - max(each.first - 1, options.from_seq) for each in wanted)
     )
@@ -72,7 +75,14 @@ def restore(work: Work, options: Restore) -> JobOutcome:
     if left_out:
         more = ", …" if len(left_out) > EXAMPLES else ""
         summary += f", and {counted(len(left_out), 'record')} left out, {because(left_out[:EXAMPLES])}{more}"
-    return JobOutcome(summary, {"records": written, "left_out": left_out})
+    if missing:
+        summary += f". {lacking(files, missing)}"
+    return JobOutcome(summary, {"records": written, "left_out": left_out, "missing": missing})
+
+
+def lacking(files: Files, missing: Sequence[str]) -> str:
+    """Returns a sentence about seqs that no segment has, between others."""
+    return f"{files.root} lacks the seqs {', '.join(missing)}: they were never archived there, or their files are lost"
 
 
 def because(left_out: Sequence[int]) -> str:

@@ -213,14 +213,26 @@ def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_
     archive(tmp_path, step=7)
     sent = "SELECT tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
     options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
-    assert perform("restore", options).report == {"records": 22, "left_out": []}
+    assert perform("restore", options).report == {"records": 22, "left_out": [], "missing": []}
     assert rows(sent, "copy") == rows(sent, "orders")
-    assert perform("restore", options).report == {"records": 0, "left_out": []}
+    assert perform("restore", options).report == {"records": 0, "left_out": [], "missing": []}
     numbers("orders", 5)
-    archive(tmp_path)
-    assert perform("restore", options).report == {"records": 5, "left_out": []}  # what is new in the archive
+    archive(tmp_path)  # and only what is new in the archive
+    assert perform("restore", options).report == {"records": 5, "left_out": [], "missing": []}
     part = {**options, "topic": "part", "from_seq": 20, "to_seq": 25}
-    assert perform("restore", part).report == {"records": 5, "left_out": []}
+    assert perform("restore", part).report == {"records": 5, "left_out": [], "missing": []}
+
+
+def test_restore_tells_which_segments_are_gone(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 50)
+    archive(tmp_path, step=10)
+    next((tmp_path / "_segments" / "orders").glob(f"*-{21:019}-*.json")).unlink()
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    run = perform("restore", options)
+    assert run.report == {"records": 40, "left_out": [], "missing": ["21..30"]}
+    assert f"{tmp_path} lacks the seqs 21..30: they were never archived there, or their files are lost" in run.summary
+    part = {**options, "topic": "part", "from_seq": 30}
+    assert perform("restore", part).report == {"records": 20, "left_out": [], "missing": []}
 
 
 def test_restore_brings_back_records_of_a_mirror(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
@@ -231,7 +243,7 @@ def test_restore_brings_back_records_of_a_mirror(spark: SparkSession, dsn: str, 
     run(receive("orders", wanted, now_ms()))
     archive(tmp_path)
     options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
-    assert perform("restore", options).report == {"records": 1, "left_out": []}
+    assert perform("restore", options).report == {"records": 1, "left_out": [], "missing": []}
     ((restored,),) = rows("SELECT meta::text FROM topic_log WHERE topic = 'copy'")
     assert restored.startswith(meta.decode()[:-1] + ',"_topics_mirror":{"topic":"orders","site":"iad","seq":7,')
 
@@ -253,15 +265,15 @@ def test_restore_leaves_out_records_that_are_too_deep(
     archive(tmp_path)
     options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
     run = perform("restore", options)
-    assert (run.state, run.written, run.report) == ("done", 3, {"records": 3, "left_out": [1, 4]})
+    assert (run.state, run.written, run.report) == ("done", 3, {"records": 3, "left_out": [1, 4], "missing": []})
     assert "into copy, and 2 records left out, because of more than 128 levels: seq 1, 4 (" in run.summary
     assert "left out of copy, because of more than 128 levels: seq 1" in caplog.text
     sent = "SELECT data::text FROM topic_log WHERE topic = %s AND NOT seq = ANY (%s) ORDER BY seq"
     assert rows(sent, "copy", []) == rows(sent, "orders", [1, 4])
-    assert perform("restore", options).report == {"records": 0, "left_out": []}
+    assert perform("restore", options).report == {"records": 0, "left_out": [], "missing": []}
     numbers("orders", 2)
     archive(tmp_path)
-    assert perform("restore", options).report == {"records": 2, "left_out": []}
+    assert perform("restore", options).report == {"records": 2, "left_out": [], "missing": []}
     assert rows(sent, "copy", []) == rows(sent, "orders", [1, 4])
 
 
@@ -278,7 +290,7 @@ def test_a_restore_continues_where_a_release_ended_that_took_deep_records(
     pq.write_table(held.set_column(place, "data", pa.array([DEEP, *held["data"].to_pylist()[1:]])), file)
     numbers("orders", 2)
     archive(tmp_path)
-    assert perform("restore", options).report == {"records": 2, "left_out": []}
+    assert perform("restore", options).report == {"records": 2, "left_out": [], "missing": []}
     assert rows("SELECT count(*) FROM topic_log WHERE topic = 'copy'") == [(5,)]
 
 

@@ -175,7 +175,9 @@ def check_ours(schema: str) -> None:
     """
     apps_here = tuple(f"{app}_" for app, _ in MigrationRecorder(connection).applied_migrations())
     strange = [
-        each for each in unknown(schema, [schema]) if not each.is_extensions and not each.name.startswith(apps_here)
+        each
+        for each in unknown(schema, [schema])
+        if each.is_relation and not each.is_extensions and not each.name.startswith(apps_here)
     ]
     if strange:
         raise Refusal(

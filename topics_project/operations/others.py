@@ -1,4 +1,4 @@
-"""Finds what others have in this database: tables and views among ours, and objects that use ours.
+"""Finds what others have in this database: objects among ours, and objects that use ours.
 
 No command drops them silently.
 """
@@ -16,21 +16,19 @@ from store import objects
 
 DOOR = "topics"  # the schema of the functions for applications
 OURS = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
-RELATIONS = """
-SELECT nspname, relname, EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+# Tables, views, functions, and sequences that no column owns.
+OBJECTS = """
+SELECT nspname, relname, relkind <> 'S',
+       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
   FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
- WHERE nspname = ANY (%s) AND relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT relispartition
- ORDER BY 1, 2
-"""
-# Functions, and sequences that no column owns.
-LOOSE = """
-SELECT nspname, proname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
- WHERE nspname = ANY (%(schemas)s)
-   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+ WHERE nspname = ANY (%(schemas)s) AND relkind IN ('r', 'p', 'f', 'm', 'v', 'S') AND NOT relispartition
+   AND NOT (relkind = 'S'
+            AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('a', 'i')))
  UNION
-SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
- WHERE nspname = ANY (%(schemas)s) AND relkind = 'S'
-   AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('a', 'e', 'i'))
+SELECT nspname, proname, false,
+       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+  FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+ WHERE nspname = ANY (%(schemas)s)
  ORDER BY 1, 2
 """
 # Objects of other schemas that a DROP … CASCADE could take with it: columns of tables and views, functions, and foreign keys.
@@ -47,32 +45,25 @@ SELECT conrelid::regclass || '.' || conname FROM pg_constraint JOIN pg_namespace
 """
 
 
-class Relation(NamedTuple):
-    """A table or a view. `is_extensions`: CREATE EXTENSION made it."""
+class Object(NamedTuple):
+    """A table, view, function or sequence. `is_relation`: a table or a view. `is_extensions`: CREATE EXTENSION made it."""
 
     schema: str
     name: str
+    is_relation: bool
     is_extensions: bool
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
 
-def unknown(own: str, schemas: list[str]) -> list[Relation]:
-    """Returns the tables and views of these schemas that this version did not make. `own`: the schema of our tables."""
+def unknown(own: str, schemas: list[str]) -> list[Object]:
+    """Returns the objects of these schemas that this version did not make. `own`: the schema of our tables."""
     known = {(own, name) for name in tables()} | known_objects(own)
     with connection.cursor() as cursor:
-        cursor.execute(RELATIONS, [schemas])
-        found = [Relation(*row) for row in cursor.fetchall()]
+        cursor.execute(OBJECTS, {"schemas": schemas})
+        found = [Object(*row) for row in cursor.fetchall()]
     return [each for each in found if (each.schema, each.name) not in known]
-
-
-def unknown_loose(own: str, schemas: list[str]) -> list[str]:
-    """Returns the functions and sequences of these schemas that neither this version nor an extension made. `own`: as above."""
-    known = known_objects(own)
-    with connection.cursor() as cursor:
-        cursor.execute(LOOSE, {"schemas": schemas})
-        return [f"{schema}.{name}" for schema, name in cursor.fetchall() if (schema, name) not in known]
 
 
 def known_objects(own: str) -> set[tuple[str, str]]:

@@ -12,7 +12,9 @@ from django.db import connection, transaction
 from base.refusal import Refusal
 from base.units import counted
 from store import serving
-from topics_project.operations.others import DOOR, foreign, unknown, unknown_loose
+from topics_project.operations.others import DOOR, foreign, unknown
+
+EXAMPLES = 5  # objects of others that a refusal names. An extension can have hundreds
 
 
 def schemas() -> list[str]:
@@ -31,8 +33,8 @@ def held() -> str:
     names = schemas()
     if one("SELECT to_regclass('topic_heads')") == (None,):
         raise Refusal(f"the schema {names[0]} has no topics.")
-    if strange := [*map(str, unknown(names[0], names)), *unknown_loose(names[0], names)]:
-        told = ", ".join(strange)
+    if strange := unknown(names[0], names):
+        told = ", ".join([*map(str, strange[:EXAMPLES]), *(["…"] if len(strange) > EXAMPLES else [])])
         raise Refusal(f"the schemas of topics have objects of somebody else ({told}): move them first.")
     topics, records = one("SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads")
     (database,) = one("SELECT current_database()")

@@ -29,6 +29,21 @@ def database_url(url: str, password: str) -> str:
     return make_conninfo(url, password=password)
 
 
+def tcp_timeout(ms: int) -> dict[str, int]:
+    """Returns libpq's options by which a connection counts as lost if the network delivers nothing for `ms`, at least 3,000.
+
+    libpq probes a silent peer twice. The first probe, and each pause after a probe, takes a third of the time. Without these
+    options, Linux sends its first probe after two hours.
+    """
+    third = ms // 3000
+    return {
+        "tcp_user_timeout": ms,
+        "keepalives_idle": third,
+        "keepalives_interval": third,
+        "keepalives_count": 2,
+    }
+
+
 def parsed(name: str, url: str) -> dict[str, Any]:
     """Returns the parts of a connection string of libpq. Raises Refusal."""
     refusal = Refusal(f"Invalid {name}: expected a PostgreSQL URL, postgresql://USER:PASSWORD@HOST/DATABASE: {ENCODE}.")

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from base.database_url import database_url, parsed
+from base.database_url import database_url, parsed, tcp_timeout
 from base.refusal import Refusal
 from base.secret import secret
 from store.session import RELIED_ON
@@ -28,8 +28,7 @@ JDBC_NAMES = {
     "options": "options",
     "target_session_attrs": "targetServerType",
 }
-# libpq's defaults notice a host that is gone after two hours, and a job would stand as long.
-PATIENCE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+PATIENCE = tcp_timeout(60_000)
 
 
 class Database(NamedTuple):

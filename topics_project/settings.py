@@ -15,7 +15,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
-from base.database_url import ENCODE, database_url
+from base.database_url import ENCODE, database_url, tcp_timeout
 from base.names import TOPIC_NAME
 from base.refusal import Refusal
 from base.tracing import tracing
@@ -97,20 +97,6 @@ TOPICS_CONNECT_TIMEOUT_MS: int = number("TOPICS_CONNECT_TIMEOUT_MS", 3_000, leas
 TOPICS_TCP_TIMEOUT_MS: int = number("TOPICS_TCP_TIMEOUT_MS", 15_000, least=3000)
 
 
-def patience() -> dict[str, int]:
-    """Returns libpq's options for the connect and TCP timeouts.
-
-    libpq probes a silent peer twice. The first probe, and each pause after a probe, takes a third of the TCP timeout.
-    """
-    third = TOPICS_TCP_TIMEOUT_MS // 3000
-    keepalives = {"keepalives_idle": third, "keepalives_interval": third, "keepalives_count": 2}
-    return {
-        "connect_timeout": -(-TOPICS_CONNECT_TIMEOUT_MS // 1000),
-        "tcp_user_timeout": TOPICS_TCP_TIMEOUT_MS,
-        **keepalives,
-    }
-
-
 def database(url: str) -> dict[str, Any]:
     parts = conninfo_to_dict(url)
     return {
@@ -120,7 +106,11 @@ def database(url: str) -> dict[str, Any]:
         "PASSWORD": parts.pop("password", ""),
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
-        "OPTIONS": {**patience(), **parts},
+        "OPTIONS": {
+            "connect_timeout": -(-TOPICS_CONNECT_TIMEOUT_MS // 1000),
+            **tcp_timeout(TOPICS_TCP_TIMEOUT_MS),
+            **parts,
+        },
         "CONN_MAX_AGE": None,  # a new connection costs more than most requests, so connections are kept and checked
         "CONN_HEALTH_CHECKS": True,
     }

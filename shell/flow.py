@@ -165,7 +165,13 @@ class Flow(threading.Thread):
         if self.seq > head:
             raise Refusal(behind(self.label, self.source.at, head, self.seq))
         self.check_other_server()
-        self.hand_over([], None, self.seq)
+        try:
+            self.hand_over([], None, self.seq)
+        except Failed as failed:
+            if failed.error.code != "cursor_moved":
+                raise
+            # Another process mirrors the topic, or the last call of one that was killed has just arrived.
+            self.is_sure = False
 
     def position(self) -> int:
         """Returns how far the dest has read the source. Raises Refusal if the source has another record than the dest got."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from shell.flow import Address, Flow
 from tests.api.clients import HttpClient
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
@@ -75,6 +76,27 @@ def test_a_mirror_that_is_killed_at_any_moment_is_exact(sites: dict[str, Instanc
         for site in written:
             check_site(sites[site], topic, written)
     assert min(written.values()) > 100
+
+
+@pytest.mark.guarantee("F6")
+def test_a_mirror_begins_although_the_last_call_of_the_one_before_arrives_now(
+    sites: dict[str, Instance], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call arrives after the new process has asked for the position."""
+    for count in (1, 5):
+        client(sites["fra"]).append(topic, *range(count))
+    there = Address("fra", sites["fra"].url, None), Address("iad", sites["iad"].url, None)
+    before, after = (Flow(topic, *there, TINY, once=True) for _ in range(2))
+
+    def late() -> None:
+        before.begin()
+        before.turn()
+
+    monkeypatch.setattr(after, "check_other_server", late)
+    after.begin()
+    after.run()
+    assert after.failure is None
+    assert [each["data"] for each in records(sites["iad"], topic)] == [0, *range(5)]
 
 
 @pytest.mark.guarantee("F6")

@@ -62,7 +62,12 @@ def shop() -> Iterator[Shop]:
     with database() as url:
         with psycopg.connect(url, autocommit=True) as admin:
             known = {name for (name,) in admin.execute("SELECT rolname FROM pg_roles")}
-            for role in {"topics_writer", "topics_reader", "topics_analyst"} - known:  # the owner may not create them
+            for role in {
+                "topics_writer",
+                "topics_reader",
+                "topics_analyst",
+                "topics_snapshot",
+            } - known:  # the owner may not create them
                 admin.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
             for role in (owner, app):
                 admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(sql.Identifier(role)))
@@ -141,6 +146,11 @@ def test_a_login_captures_its_own_table_alone(shop: Shop, app: psycopg.Connectio
         with pytest.raises(psycopg.Error, match=r"; GRANT SELECT ON sales\.sold TO owner_") as refused:
             app.execute(capture)
         app.execute(str(refused.value.diag.message_primary).partition("run ")[2].encode())
+        with pytest.raises(
+            psycopg.Error, match="if you trust the owner of the table, run GRANT topics_snapshot TO app_"
+        ) as refused:
+            app.execute(capture)
+        admin.execute(str(refused.value.diag.message_primary).rpartition("run ")[2].encode())
         app.execute("INSERT INTO sales.sold VALUES (1)")
         app.execute(capture)
         may = "GRANT {0} TO CURRENT_USER; GRANT USAGE ON SCHEMA sales TO {0}; GRANT INSERT ON sales.sold TO {0}"

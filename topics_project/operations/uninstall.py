@@ -57,7 +57,7 @@ def uninstall() -> str:
             if lost := sorted(before - foreign(names)):
                 raise Refusal(f"{lost[0]} uses topics: drop it first.")
     dropped = f"dropped the {'schema' if len(names) == 1 else 'schemas'} {' and '.join(names)}."
-    return f"{dropped} The roles topics_reader, topics_writer and topics_analyst belong to the whole server, and stay."
+    return f"{dropped} The roles topics_… belong to the whole server, and stay."
 
 
 def one(statement: str) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
 -- Returns the next rows of a snapshot in the order of the key, about p_bytes at most: the entries of a pack (capture_sql), and the key
 -- of each row. No row: the snapshot is complete. The caller has locked the table, whose name it found by the oid.
 --
--- The caller has the rights of the owner of topics, and the table can be another's. So no function of that owner may run here: a key of a
--- domain is a value of the base type, because a cast to the domain would run its CHECK, and concat asks for no cast to text.
+-- The caller has the rights of the owner of topics, and the table can be another's, whom an operator trusts (capture_check_snapshot). Still
+-- none of its functions runs for a key: a key of a domain is a value of the base type, because a cast to the domain would run its CHECK, and
+-- concat asks for no cast to text.
 CREATE OR REPLACE FUNCTION capture_chunk(p_id bigint, p_rows int, p_bytes bigint) RETURNS TABLE (entry text, reached text[])
 LANGUAGE plpgsql STABLE
 SET timezone = 'UTC' SET datestyle = 'ISO' SET intervalstyle = 'iso_8601' SET bytea_output = 'hex' SET extra_float_digits = 1 SET row_security = off

@@ -337,6 +337,11 @@ class VirtualNode:
         """Only for the gateway itself. `place`: the router in the graph. `node`: None if an inner router decides."""
         self._place, self._route, self._node, self._is_any = place, route, node, is_any
 
+    @property
+    def route(self) -> str:
+        """The name of its route."""
+        return self._route
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VirtualNode) and (self._place, self._route, self._node) == (
             other._place,

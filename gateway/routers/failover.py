@@ -29,7 +29,7 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.blocks import ask
-from gateway.errors import UpstreamTimeout
+from gateway.errors import NotOffered, UpstreamTimeout
 from gateway.routers import copies
 from gateway.routers.lease import Decided, DecisionRecord, Proposal, WriteLease
 
@@ -186,9 +186,14 @@ class FailoverRouter:
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
         """Sends the request to the live route.
 
-        Raises NotReady if no server may accept the write, and any error of the live server.
+        A request to a node's own address goes there, if it changes nothing, and the node does not only keep decisions: the
+        key of its route could change them. Raises NotReady if no server may accept the write, and any error of the server.
         """
         decision = self.decision
+        if (node := context.virtual_node) is not None:
+            if operation.is_write or node.route not in decision.lease.routes:
+                raise NotOffered(operation.value, "a node of a FailoverRouter takes only reads, and that of the witness none")
+            return context.respond_with(await context.send_request(node, request))
         await decision.looked.wait()
         if not operation.is_write:
             return context.respond_with(await self.send(request, context))

@@ -55,7 +55,10 @@ class SubjectRouter:
         if route is None:
             who = context.authenticated_subject.name or "a client without credentials"
             return context.respond_with_error(request, Forbidden(f"No route is open for {who}."))
-        return context.respond_with(await context.send_request(context.any_node(route), request))
+        node = context.virtual_node or context.any_node(route)
+        if node.route != route:
+            return context.respond_with_error(request, Forbidden("This node is on another route than yours."))
+        return context.respond_with(await context.send_request(node, request))
 
     def static_routes(self) -> Mapping[Operation, str] | str:
         return {}

@@ -95,6 +95,26 @@ def test_a_command_makes_the_spare_live_and_back(
     assert gateway.client().get(f"/v0/topics/{name}").status == 200
 
 
+def test_a_node_is_read_at_its_own_address_and_the_witness_is_not(
+    two_servers: tuple[Instance, Instance],
+    witness: Instance,
+    gateways: Callable[..., Running],
+    direct: Callable[[Instance], Client],
+    name: str,
+) -> None:
+    """The key of the witness's route could change decisions."""
+    gateway = gateways(failover(two_servers[0].port, two_servers[1].port, witness.port))
+    until(lambda: acked(gateway, name), "the first write")
+    client, first, second = gateway.client(), direct(two_servers[0]), direct(two_servers[1])
+    second.append(name, 1, 2)
+    heads = [client.get(f"/node/{node}/v0/topics/{name}").json["head_seq"] for node in (0, 1)]
+    assert heads == [first.get(f"/v0/topics/{name}").json["head_seq"], 2]
+    for path in (f"/node/0/v0/topics/{name}", f"/node/1/v0/topics/{name}", f"/node/2/v0/topics/{name}"):
+        assert client.post(path, {"records": [{"data": 1}]}).code == "not_offered"
+    assert client.get("/node/2/v0/topics/live").code == "not_offered"
+    assert second.get(f"/v0/topics/{name}").json["head_seq"] == 2
+
+
 def test_a_watch_does_not_continue_at_the_former_server(
     two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
 ) -> None:

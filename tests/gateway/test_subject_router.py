@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gateway.api import Request, Response, Subject
+from gateway.configuration.graph import RouterPlace
 from gateway.configuration.keys import random_seal
 from gateway.explain import DrySession
 from gateway.proxy.calls import RoutedCall
@@ -29,6 +30,26 @@ CONFIGURATION = {
     "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"router": "by-role"}}],
 }
 ASKED = {"wid": "/v0/watch/{}", "cursor": "/v0/topics/orders/state/keys?cursor={}"}
+
+
+def test_a_node_is_reached_by_the_subjects_of_its_route_alone(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(CONFIGURATION))
+
+    async def main() -> None:
+        with loaded(file, random_seal()) as gateway:
+            site = gateway.sites["all"]
+            for role, node, status in (("eu", 0, 200), ("eu", 1, 403), ("us", 1, 200), ("us", 0, 403)):
+                session = DrySession(site)
+                call = RoutedCall(session, Request("GET", "/v0/topics").operation)
+                call.subject = Subject("bob", (role,))
+                assert isinstance(site.root, RouterPlace)
+                addressed = site.root.node_for_id(node)
+                answer = (await call.run(Request("GET", "/v0/topics"), addressed, None)).response
+                assert answer is not None
+                assert (answer.status, len(session.steps)) == (status, int(status == 200)), (role, node)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(("kind", "path"), ASKED.items())

@@ -192,7 +192,9 @@ class FailoverRouter:
         decision = self.decision
         if (node := context.virtual_node) is not None:
             if operation.is_write or node.route not in decision.lease.routes:
-                raise NotOffered(operation.value, "a node of a FailoverRouter takes only reads, and that of the witness none")
+                raise NotOffered(
+                    operation.value, "a node of a FailoverRouter takes only reads, and that of the witness none"
+                )
             return context.respond_with(await context.send_request(node, request))
         await decision.looked.wait()
         if not operation.is_write:

@@ -307,7 +307,8 @@ def test_an_uninstall_leaves_what_others_have_in_the_schema_of_the_functions() -
         at = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Devents"
         assert manage(at, "prepare").returncode == 0
         function = ("FUNCTION", "() RETURNS int RETURN 7")
-        for kind, made in (("TABLE", "(n int)"), ("VIEW", "AS SELECT 1"), ("SEQUENCE", ""), function):
+        types = ("TYPE", "AS ENUM ()"), ("TYPE", "AS (n int)"), ("DOMAIN", "AS int")
+        for kind, made in (("TABLE", "(n int)"), ("VIEW", "AS SELECT 1"), ("SEQUENCE", ""), function, *types):
             admin.execute(f"CREATE {kind} topics.theirs {made}".encode())
             assert "somebody else (topics.theirs)" in manage(at, "topics", "uninstall", "--yes").stderr
             admin.execute(f"DROP {kind} topics.theirs".encode())  # it is still there

@@ -16,7 +16,7 @@ from store import objects
 
 DOOR = "topics"  # the schema of the functions for applications
 OURS = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
-# Tables, views, functions, and sequences that no column owns.
+# Tables, views, functions, types, and sequences that no column owns.
 OBJECTS = """
 SELECT nspname, relname, relkind <> 'S',
        EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
@@ -29,6 +29,11 @@ SELECT nspname, proname, false,
        EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
   FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
  WHERE nspname = ANY (%(schemas)s)
+ UNION
+SELECT nspname, typname, false,
+       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = t.oid AND deptype = 'e')
+  FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace LEFT JOIN pg_class c ON c.oid = typrelid
+ WHERE nspname = ANY (%(schemas)s) AND (typtype IN ('e', 'd', 'r') OR relkind = 'c')
  ORDER BY 1, 2
 """
 # Objects of other schemas that a DROP … CASCADE could take with it: columns of tables and views, functions, and foreign keys.
@@ -46,7 +51,7 @@ SELECT conrelid::regclass || '.' || conname FROM pg_constraint JOIN pg_namespace
 
 
 class Object(NamedTuple):
-    """A table, view, function or sequence. `is_relation`: a table or a view. `is_extensions`: CREATE EXTENSION made it."""
+    """A table, view, function, type or sequence. `is_relation`: a table or a view. `is_extensions`: CREATE EXTENSION made it."""
 
     schema: str
     name: str

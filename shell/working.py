@@ -156,8 +156,15 @@ class Worker:
         claimed = msgspec.json.decode(answer, type=ClaimedJobs).claimed
         self.is_empty = not claimed
         self.claims_at = time.monotonic() + (IDLE_SECONDS if self.is_empty else 0)
+        failed = []
         for job in claimed:
-            self.running.append(self.begin(job))
+            try:
+                self.running.append(self.begin(job))
+            except OSError as error:  # such as no memory for a process
+                say(f"job {job.seq}: the command did not start: {error}")
+                failed.append(job)
+        if failed:
+            self.settle("nack", failed, delay_ms=self.delay_ms, error="the command did not start")
 
     def begin(self, job: ClaimedJob) -> RunningJob:
         """Starts the command, with the job's JSON as its input."""

@@ -51,6 +51,15 @@ try:
 except ValueError:
     pass
 order.delete()
+two = Order.objects.create(total=2)
+Order.objects.filter(total=2).delete()
+kept = Order.objects.create(total=3)
+for refused in (lambda: Order(total=4).save(using="other"), Order.objects.using("other").filter(total=3).delete):
+    try:
+        refused()
+    except RuntimeError as error:
+        print(error)
+print(Order.objects.count())
 """
 CAPTURED = """
 import json
@@ -142,14 +151,21 @@ def shop() -> Iterator[Shop]:
 
 
 def test_a_model_tells_its_changes_if_they_are_committed(shop: Shop) -> None:
-    shop.shell(EVENTS)
-    until(lambda: shop.api.call("GET", "/v0/topics/orders").body.get("head_seq", 0) >= 3, "the events")
+    *refused, kept = shop.shell(EVENTS).splitlines()[-3:]
+    assert (
+        refused == ["the row is in the database 'other', and its event would be in 'default': set TOPICS_DATABASE"] * 2
+    )
+    assert kept == "1"
+    until(lambda: shop.api.call("GET", "/v0/topics/orders").body.get("head_seq", 0) >= 6, "the events")
     told = [(record["$tag"], record["data"]["op"], record["data"]["data"]) for record in shop.read("orders")]
     row = {"id": 1, "placed_at": "2026-11-27T00:00:00Z"}
     assert told == [
         ("1", "created", row | {"total": "19.90"}),
         ("1", "updated", row | {"total": "7.5"}),
         ("1", "deleted", row | {"total": "7.5"}),
+        ("3", "created", {"id": 3, "placed_at": None, "total": "2"}),
+        ("3", "deleted", {"id": 3, "placed_at": None, "total": "2.00"}),
+        ("4", "created", {"id": 4, "placed_at": None, "total": "3"}),
     ]
 
 

@@ -52,6 +52,34 @@ def test_django(client: Clients, relay: Relay, listener: psycopg.Connection[Any]
     assert read("orders") == [{"id": 7}]
 
 
+def test_a_transaction_of_django_wakes_once(client: Clients, listener: psycopg.Connection[Any]) -> None:
+    """Also if the savepoint of its first record is rolled back."""
+    for _ in range(2):
+        with transaction.atomic():
+            with transaction.atomic():
+                emit(connection, "orders", 1)
+                transaction.set_rollback(True)
+            for id in (2, 3, 4):
+                emit(connection, "orders", id)
+        assert heard(listener) == 1
+
+
+def test_transactions_without_django_wake_by_themselves(
+    client: Clients, relay: Relay, listener: psycopg.Connection[Any]
+) -> None:
+    transaction.set_autocommit(False)
+    try:
+        emit(connection, "orders", 1)
+        connection.commit()
+    finally:
+        transaction.set_autocommit(True)
+    assert heard(listener) == 0
+    wake(connection)
+    assert heard(listener) == 1
+    finish(relay)
+    assert read("orders") == [1]
+
+
 def test_psycopg(client: Clients, relay: Relay, listener: psycopg.Connection[Any]) -> None:
     session = client()
     with session.transaction():

@@ -4,8 +4,9 @@
 none of them. The record arrives exactly once if your transaction commits, and never otherwise.
 
 A `NOTIFY topics` after the commit makes the record arrive at once, otherwise it takes up to 250 ms. Django's connections and
-SQLAlchemy's sessions send it by themselves. With psycopg, and with a connection of SQLAlchemy, call `wake` after your commit. If
-you append with `topics.append`, call `wake` with the name of the topic: otherwise its streams wait up to a second.
+SQLAlchemy's sessions send it by themselves. With psycopg, with a connection of SQLAlchemy, and with Django after
+`set_autocommit(False)`, call `wake` after your commit. If you append with `topics.append`, call `wake` with the name of the
+topic: otherwise its streams wait up to a second.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ BY_PLACE, BY_NAME = (
 WAKE = "SELECT pg_notify('topics', {topic})"
 WAKE_BY_PLACE, WAKE_BY_NAME = WAKE.format(topic="%s"), WAKE.format(topic=":topic")
 EMITTED = "topics_emitted"  # in the `info` of a session of SQLAlchemy that has emitted: whether that is committed
+TURN = "topics_turn"  # of a connection of Django: what the callbacks that wait for one commit have in common
 _any = Codec(Any)
 log = logging.getLogger("topics_client.sql")
 
@@ -43,7 +45,7 @@ def emit(
     if is_django(connection):
         with connection.cursor() as cursor:
             cursor.execute(BY_PLACE, values)
-        connection.on_commit(lambda: wake(connection), robust=True)
+        wake_at_commit(connection)
     elif is_sqlalchemy(connection):
         from sqlalchemy import event, text
 
@@ -93,6 +95,24 @@ def wake(connection: Any, topic: str = "") -> None:
             other.execute(text(WAKE_BY_NAME), {"topic": topic})
     else:
         connection.execute(WAKE_BY_PLACE, (topic,))
+
+
+def wake_at_commit(connection: Any) -> None:
+    """Wakes the relay once after the commit of a transaction of Django, however many records it emits.
+
+    Each record has a callback, because Django drops those of a savepoint that is rolled back. The first that runs wakes. If the
+    application manages its transactions without Django, there is no callback.
+    """
+    if not (connection.in_atomic_block or connection.get_autocommit()):
+        return
+    turn = connection.__dict__.setdefault(TURN, object())
+
+    def first() -> None:
+        if connection.__dict__.get(TURN) is turn:
+            del connection.__dict__[TURN]
+            wake(connection)
+
+    connection.on_commit(first, robust=True)
 
 
 def note_commit(session: Any) -> None:

@@ -35,5 +35,5 @@ TEMPLATES = [
 ROOT_URLCONF = "shop.urls"
 STATIC_URL = "static/"
 ALLOWED_HOSTS = ["*"]
-DATABASES = {"default": json.loads(os.environ["DB"])}
+DATABASES = {alias: json.loads(os.environ["DB"]) for alias in ("default", "other")}
 TOPICS_DATABASE = None if "TOPICS_URL" in os.environ else "default"

@@ -266,6 +266,43 @@ def test_sigterm_ends_all_workers_and_members_of_a_process(server: Instance, que
     assert process.returncode == 0
 
 
+HANDLERS = """
+import asyncio, signal, sys
+from topics_client import AsyncTopics
+
+asked = []
+
+def ask(number, frame):
+    asked.append(number)
+
+async def main():
+    loop = asyncio.get_running_loop()
+    for way in (lambda: signal.signal(signal.SIGTERM, ask), lambda: loop.add_signal_handler(signal.SIGTERM, ask, 15, None)):
+        way()
+        async with AsyncTopics() as topics:
+            worker = topics.worker(sys.argv[1])
+            worker(print)
+            running = asyncio.create_task(worker.run())
+            await asyncio.sleep(0)
+            signal.raise_signal(signal.SIGTERM)
+            await running
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(0.01)
+    print(asked)
+
+asyncio.run(main())
+"""
+
+
+def test_a_handler_of_the_application_gets_sigterm_too(server: Instance, queue: str) -> None:
+    """It ends a web server that runs a worker, for example. Afterwards it is there again."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    with child_process([sys.executable, "-c", HANDLERS, queue], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"[15, 15, 15, 15]\n"
+    assert process.returncode == 0
+
+
 def test_a_worker_waits_while_claims_are_refused(
     server: Instance, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from weakref import WeakKeyDictionary
+from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Handling(ABC):
-    """Handles the signals for all workers and members of the main thread, or of an event loop: the first signal ends them all."""
+class Handling:
+    """Handles the signals for all workers and members of the main thread, or of an event loop: the first signal ends them all.
 
-    def __init__(self) -> None:
+    A handler of the application for SIGTERM is called, too. `soon`: calls a function outside of the handler of a signal.
+    """
+
+    def __init__(self, soon: Callable[[Callable[[], None]], object] = lambda call: call()) -> None:
+        self.soon = soon
         self.calls: list[Callable[[], None]] = []
+        self.before: dict[signal.Signals, Any] = {}
 
     @contextmanager
     def calling(self, call: Callable[[], None]) -> Iterator[None]:
@@ -36,47 +41,35 @@ class Handling(ABC):
             if not self.calls:
                 self.restore()
 
-    def receive(self) -> None:
+    def install(self) -> None:
+        self.before = {each: signal.getsignal(each) for each in SIGNALS}
+        for each in SIGNALS:
+            signal.signal(each, self.handle)
+
+    def restore(self) -> None:
+        for each, handler in self.before.items():
+            if handler is not None:  # it is not of Python
+                signal.signal(each, handler)
+        self.before = {}
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        theirs = self.before.get(signal.SIGTERM) if number == signal.SIGTERM else None
         self.restore()
+        try:
+            self.soon(self.receive)
+        finally:
+            if callable(theirs):
+                theirs(number, frame)
+
+    def receive(self) -> None:
         calls, self.calls = self.calls, []
         with ExitStack() as each:  # also if one of them raises
             for call in calls:
                 each.callback(call)
 
-    @abstractmethod
-    def install(self) -> None: ...
 
-    @abstractmethod
-    def restore(self) -> None: ...
-
-
-class MainHandling(Handling):
-    """For workers and loops of the main thread."""
-
-    def install(self) -> None:
-        self.before = {each: signal.getsignal(each) for each in SIGNALS}
-        for each in SIGNALS:
-            signal.signal(each, lambda number, frame: self.receive())
-
-    def restore(self) -> None:
-        for each, handler in self.before.items():
-            signal.signal(each, handler)
-
-
-class LoopHandling(Handling):
-    """For the tasks of an event loop."""
-
-    def install(self) -> None:
-        for each in SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(each, self.receive)
-
-    def restore(self) -> None:
-        for each in SIGNALS:
-            asyncio.get_running_loop().remove_signal_handler(each)
-
-
-_main = MainHandling()
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopHandling] = WeakKeyDictionary()
+_main = Handling()
+_loops: dict[asyncio.AbstractEventLoop, Handling] = {}
 
 
 def on_signal(stop: Callable[[], None]) -> AbstractContextManager[None]:
@@ -84,9 +77,17 @@ def on_signal(stop: Callable[[], None]) -> AbstractContextManager[None]:
     return _main.calling(lambda: threading.Thread(target=stop).start())
 
 
-def on_loop_signal(stop: Callable[[], None]) -> AbstractContextManager[None]:
-    """As `on_signal`, in an event loop."""
-    return _loops.setdefault(asyncio.get_running_loop(), LoopHandling()).calling(stop)
+@contextmanager
+def on_loop_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop` in the event loop at the first signal."""
+    loop = asyncio.get_running_loop()
+    handling = _loops.setdefault(loop, Handling(loop.call_soon_threadsafe))
+    try:
+        with handling.calling(stop):
+            yield
+    finally:
+        if not handling.calls:
+            _loops.pop(loop, None)
 
 
 class Stopped(Exception):

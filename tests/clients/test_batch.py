@@ -156,3 +156,38 @@ def test_a_task_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: I
             return first.result(), batch.waiting.unsettled
 
     assert asyncio.run(append(server.url)) == (1, 0)
+
+
+def test_records_of_a_task_that_ends_with_its_event_loop_are_sent(server: Instance) -> None:
+    """asyncio.run cancels all tasks at its end, also the one of the batch. What it has sent already is uncertain."""
+    topic, futures = new_name(), list[asyncio.Future[int]]()
+
+    async def append() -> None:
+        async with AsyncTopics(server.url) as topics, topics.topic(topic).batch(max_ms=3_600_000, queue=1) as batch:
+            futures.append(await batch.append("sent"))
+            with pytest.raises(RuntimeError, match="has ended"):
+                await batch.append("no room")
+
+    async def main() -> None:
+        task = asyncio.create_task(append())
+        while not futures:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    asyncio.run(main())
+    assert futures[0].result() == 1
+
+
+def test_a_record_is_given_up_if_its_send_is_cancelled() -> None:
+    async def append(url: str) -> bool:
+        async with AsyncTopics(url) as topics, topics.topic(new_name()).batch(max_ms=0) as batch:
+            settled = await batch.append(1)
+            while batch.waiting.records:
+                await asyncio.sleep(0)
+            batch.task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await settled
+            return settled.cancelled()
+
+    assert asyncio.run(append(f"http://127.0.0.1:{free_port()}"))

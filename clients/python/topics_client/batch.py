@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
@@ -260,22 +260,34 @@ class AsyncBatch(Generic[T]):
                 self.added.clear()
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self.added.wait(), seconds)
-            taken = self.waiting.take()
-            outcomes: Sequence[int | BaseException]
-            try:
-                outcomes = await drive(send(self.topic, self.codec, [record for record, _ in taken]), self.http)
-            except Exception as error:
-                outcomes = [error] * len(taken)
-            for (_, settled), outcome in zip(taken, outcomes, strict=True):
-                if settled.done():  # cancelled by the application
-                    continue
-                if isinstance(outcome, BaseException):
-                    settled.set_exception(outcome)
-                    settled.exception()  # asyncio then logs nothing if nobody looks: the end of the block raises it
-                else:
-                    settled.set_result(outcome)
-            self.waiting.sent(outcomes)
-            self.room.set()
+            await self._send(self.waiting.take())
+
+    async def _send(self, taken: Sequence[tuple[msgspec.Raw, asyncio.Future[int]]]) -> None:
+        outcomes: Sequence[int | BaseException]
+        try:
+            outcomes = await drive(send(self.topic, self.codec, [record for record, _ in taken]), self.http)
+        except asyncio.CancelledError:  # nobody knows whether they are stored
+            self._give_up(taken)
+            raise
+        except Exception as error:
+            outcomes = [error] * len(taken)
+        for (_, settled), outcome in zip(taken, outcomes, strict=True):
+            if settled.done():  # cancelled by the application
+                continue
+            if isinstance(outcome, BaseException):
+                settled.set_exception(outcome)
+                settled.exception()  # asyncio then logs nothing if nobody looks: the end of the block raises it
+            else:
+                settled.set_result(outcome)
+        self.waiting.sent(outcomes)
+        self.room.set()
+
+    def _give_up(self, records: Iterable[tuple[msgspec.Raw, asyncio.Future[int]]]) -> None:
+        """Cancels the futures of records, and ends the waits for room."""
+        for _, settled in records:
+            settled.cancel()
+        self.waiting.is_closing = True
+        self.room.set()
 
     async def __aenter__(self) -> AsyncBatch[T]:
         self.task = asyncio.create_task(self._work())
@@ -286,6 +298,14 @@ class AsyncBatch(Generic[T]):
     ) -> None:
         self.waiting.is_closing = True
         self.added.set()
-        await self.task
+        try:
+            await asyncio.wait((self.task,))
+            if self.task.cancelled():  # as asyncio.run does to all tasks at its end. The rest was never sent
+                await self._work()
+        finally:
+            self.task.cancel()
+            self._give_up(self.waiting.records)
+        if not self.task.cancelled():
+            self.task.result()  # raises an error of this package itself
         if error is None and self.waiting.error:
             raise self.waiting.error

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
-from topics_client import AsyncTopics, RecordsLost, Topics, Unreachable, errors
+from topics_client import AsyncTopics, RecordsLost, Topics, Unreachable, calls, errors
 from topics_client.codec import Codec
 from topics_client.following import Following
-from topics_client.script import Pause, built
+from topics_client.script import Pause, answered, built, run
 
 from tests.clients.proxy import proxy
 from tests.crashes import take_back
@@ -314,3 +314,50 @@ def test_a_server_that_is_away_is_tried_for_the_time_of_the_caller() -> None:
 
     with Topics(f"http://127.0.0.1:{free_port()}") as topics, pytest.raises(Unreachable):
         run(calls.diff("orders", Codec(Any), 0, 1, None, 0, patience=0.2), topics.http)
+
+
+def test_one_of_two_consumers_that_commit_the_same_seq_ends(server: Instance) -> None:
+    topic = new_name()
+    filled(server, topic, 2)
+    with Topics(server.url) as topics:
+        orders = topics.topic(topic)
+        first, second = (orders.follow(cursor="billing", commit_ms=0) for _ in range(2))
+        assert [next(first).seq, next(second).seq, next(first).seq] == [1, 1, 2]
+        with pytest.raises(errors.CursorMoved):
+            next(second)
+
+
+def test_a_commit_whose_answer_was_lost_is_no_other_consumer(server: Instance) -> None:
+    """The first try of a commit arrives, and its answer is cut off."""
+    topic = new_name()
+    filled(server, topic, 1)
+    steps = calls.set_cursor(topic, "billing", 1, expected_seq=0)
+    with Topics(server.url) as topics:
+        assert topics.http.send(built(topics.http, next(steps))).status_code == 201
+        assert isinstance(steps.throw(Unreachable("the answer was cut off")), Pause)
+        again = topics.http.send(built(topics.http, steps.send(None)))
+        assert again.status_code == 409
+        with pytest.raises(StopIteration) as ended:
+            steps.send(answered(again))
+    assert ended.value.value == 1
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_a_consumer_goes_on_in_a_topic_that_was_created_again(server: Instance, is_set: bool) -> None:
+    """Its cursor went with the former topic, or was set in the new one."""
+    topic, api = new_name(), Api(server.port)
+    filled(server, topic, 2)
+    with Topics(server.url) as topics:
+        reader = Following(topic, Codec(Any), "billing", "earliest", None, 100, 0, False)
+        run(reader.begin(), topics.http)
+        for data in ({"id": 2}, "new"):
+            window = run(reader.next(), topics.http)
+            assert window is not None
+            assert window.records[-1].data == data
+            reader.finish(window)
+            run(reader.commit(), topics.http)
+            assert api.call("DELETE", f"/v0/topics/{topic}").status == 200
+            api.call("PUT", f"/v0/topics/{topic}", {})
+            if is_set:
+                api.call("PUT", f"/v0/topics/{topic}/cursors/billing", {"seq": reader.done})
+            api.append(topic, "new")

@@ -123,7 +123,7 @@ def set_cursor(
     try:
         return decoded((yield from call(Request("PUT", path(topic, "cursors", cursor), body), patience)), Cursor).seq
     except CursorMoved as moved:
-        # The first try of this call may have moved the cursor, and its answer was lost.
-        if seq is not None and moved.detail.get("seq") == seq:
+        # An earlier try of this call may have moved the cursor.
+        if moved.is_again and seq is not None and moved.detail.get("seq") == seq:
             return seq
         raise

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 
 class TopicsError(Exception):
-    """Any error of this package. `retry_after`: the seconds that the server asked to wait, or None."""
+    """Any error of this package. `retry_after`: the seconds that the server asked to wait, or None. `is_again`: an earlier try
+    of the call had no certain end, so the call may have been done."""
 
     retry_after: float | None = None
+    is_again: bool = False
 
     @property
     def can_pass(self) -> bool:
@@ -77,7 +79,8 @@ class Refused(TopicsError):
         return self.status in RETRIED
 
 
-RETRIED = (429, 500, 502, 503, 504)
+TOO_MANY = 429  # certainly not done
+RETRIED = (TOO_MANY, 500, 502, 503, 504)
 
 
 class _Error(msgspec.Struct):

@@ -82,6 +82,8 @@ class Following(Generic[T]):
                 window.tombstone = None
             moved, self.seq = window.next_from_seq != self.seq, window.next_from_seq
             if window.records or window.tombstone:
+                if window.tombstone is not None and window.tombstone.reason == "recreated":
+                    yield from self.find_again()
                 self.told, self.is_at_head = window.tombstone, window.caught_up
                 if self.done == self.committed:
                     self.due_at = time.monotonic() + self.commit_seconds
@@ -94,6 +96,11 @@ class Following(Generic[T]):
                     return None
                 if not moved and time.monotonic() - began < IDLE_SECONDS:
                     yield Pause(IDLE_SECONDS)
+
+    def find_again(self) -> Script[None]:
+        """Continues where the cursor is now, because it may have gone with the former topic of the name."""
+        if self.cursor and (yield from calls.get_cursor(self.topic, self.cursor, patience=math.inf)) is None:
+            self.committed = 0
 
     def finish(self, window: Window[T]) -> None:
         """Counts a whole window as done."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
+import signal
 import socket
 import subprocess
 import time
@@ -72,7 +73,11 @@ def topics_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     finally:
         os.environ.pop("TOPICS_URL", None)
         process.terminate()
-        process.wait(END_SECONDS)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # and what it has started, which is in its session
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], output: Path) -> None:

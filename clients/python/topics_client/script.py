@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
 
-from topics_client.errors import TopicsError, Unreachable, refusal
+from topics_client.errors import TOO_MANY, Refused, TopicsError, Unreachable, refusal
 
 T = TypeVar("T")
 PATIENCE = 60.0  # seconds: below the two minutes for which a topic remembers an idempotency key
@@ -117,7 +117,7 @@ def connect(request: Request, patience: float = PATIENCE) -> Script[Any]:
 
 
 def _answer(request: Request, patience: float) -> Script[Answer]:
-    began, tries = time.monotonic(), 0
+    began, tries, is_again = clock(), 0, False
     while True:
         try:
             answer: Answer = yield request
@@ -127,9 +127,16 @@ def _answer(request: Request, patience: float) -> Script[Answer]:
         except TopicsError as error:
             pause = max(error.retry_after or 0.0, backoff(tries))
             tries += 1
-            if not error.can_pass or time.monotonic() + pause > began + patience:
+            error.is_again = is_again
+            if not error.can_pass or clock() + pause > began + patience:
                 raise
+            is_again = is_again or not isinstance(error, Refused) or error.status != TOO_MANY
         yield Pause(pause)
+
+
+def clock() -> float:
+    """Returns the seconds of a clock that nothing sets. On Linux it also runs while the machine sleeps, as the server's does."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def backoff(tries: int) -> float:

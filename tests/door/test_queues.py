@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from tests.api.clients import HttpClient
+from tests.deadlines import DEADLINE
 from tests.door.conftest import Session, rolled_back
+from tests.instances import until
 
+LEASE_MS = 60_000
 CLAIM = "SELECT seq, lease_id, tag, deliveries, meta::text, data::text FROM topics.claim(%s, %s, %s, %s)"
 ACK = "SELECT seq, settled FROM topics.ack(%s, %s, %s, %s)"
+WAITS = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 def test_a_job_ends_with_the_rows_of_its_worker(app: Session, live: HttpClient, name: str) -> None:
@@ -33,6 +40,25 @@ def test_a_rolled_back_claim_is_none(app: Session, live: HttpClient, name: str) 
         assert len(app.execute(CLAIM, [name, "w", 1, None]).fetchall()) == 1
     claimed = live.post(f"/v0/topics/{name}/claim", {"node": "other"}).json["claimed"]
     assert [(job["$seq"], job["deliveries"]) for job in claimed] == [(1, 1)]
+
+
+@pytest.mark.guarantee("Q1")
+def test_a_lease_begins_after_the_wait_for_the_queue(
+    app: Session, owner: Session, login: Callable[..., Session], live: HttpClient, name: str
+) -> None:
+    live.put(f"/v0/topics/{name}", {"type": "queue"})
+    live.append(name, 1, 2)
+    other = login("topics_writer", "topics_reader")
+    wanted = [name, "late", 1, LEASE_MS]
+    with ThreadPoolExecutor(1) as thread:
+        with app.transaction():
+            app.execute(CLAIM, [name, "early", 1, None])
+            waiting = thread.submit(other.execute, "SELECT seq, deadline FROM topics.claim(%s, %s, %s, %s)", wanted)
+            until(lambda: owner.execute(WAITS, [other.info.backend_pid]).rowcount, "the claim to wait")
+            ((released,),) = owner.execute(NOW).fetchall()
+        ((seq, deadline),) = waiting.result(DEADLINE).fetchall()
+    assert seq == 2
+    assert deadline >= released + LEASE_MS
 
 
 def test_a_job_that_fails_too_often_becomes_a_dead_letter(app: Session, live: HttpClient, name: str) -> None:

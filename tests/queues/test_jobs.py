@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from tests.api.clients import ApiClient, HttpClient
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
+
+OF_QUEUE = "topic_id = (SELECT id FROM topics_topic WHERE name = %s)"
+FORGET_WAITS = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%queue_forget%'"
 
 
 @pytest.fixture
@@ -90,7 +94,7 @@ def test_the_number_of_deliveries_stops_at_its_end(api: ApiClient, server: Insta
     claim(api, queue, max=1)
     with server.connect() as database:
         database.execute(
-            "UPDATE queues_lease SET deliveries = %s WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+            f"UPDATE queues_lease SET deliveries = %s WHERE {OF_QUEUE}",
             (most - 1, queue),
         )
     for _ in range(2):
@@ -102,6 +106,24 @@ def test_the_number_of_deliveries_stops_at_its_end(api: ApiClient, server: Insta
     call(api, queue, "nack", node="w", seqs=[1])
     assert claim(api, queue, max=1) == []
     assert counts(api, queue)[2] == 1
+
+
+def test_a_delete_that_waits_for_a_claim_does_not_set_the_time_of_the_queue_back(
+    api: ApiClient, server: Instance, queue: str
+) -> None:
+    api.append(queue, 1, 2)
+    claim(api, queue, max=1)
+    with server.connect() as holder, server.connect() as other, ThreadPoolExecutor(1) as thread:
+        # The last call was a minute ago.
+        other.execute(f"UPDATE queues_queue SET swept_ts = swept_ts - 60000 WHERE {OF_QUEUE}", (queue,))
+        with holder.transaction():  # as a claim does
+            holder.execute(f"UPDATE queues_queue SET swept_ts = queue_now() WHERE {OF_QUEUE}", (queue,))
+            deleted = thread.submit(api.post, f"/v0/topics/{queue}/delete", {"seqs": [2]})
+            until(lambda: other.execute(FORGET_WAITS).rowcount, "the delete to wait for the queue")
+            swept = f"SELECT swept_ts FROM queues_queue WHERE {OF_QUEUE}"
+            written = holder.execute(swept, (queue,)).fetchall()
+        assert deleted.result(DEADLINE).json["deleted"] == 1
+        assert other.execute(swept, (queue,)).fetchall() == written
 
 
 def test_a_job_that_is_given_back_comes_before_new_ones(api: ApiClient, queue: str) -> None:

@@ -11,7 +11,8 @@ DECLARE
     live   bigint[];
     gone   record;
 BEGIN
-    SELECT * INTO queue FROM queues_queue WHERE topic_id = p_topic_id;
+    -- Locked, so that no claim writes a later time until queue_lock gets this one: it would look as if the clock had been set back.
+    SELECT * INTO queue FROM queues_queue WHERE topic_id = p_topic_id FOR UPDATE;
     IF NOT FOUND THEN  -- nobody claimed a job yet
         RETURN;
     END IF;

@@ -15,7 +15,7 @@ DECLARE
     found_head  topics_topichead;
     floor  bigint;
     gone   record;
-    moment bigint := coalesce(p_now, queue_now());
+    moment bigint;
 BEGIN
     SELECT * INTO found_queue FROM queues_queue WHERE topic_id = p_topic_id FOR UPDATE;
     IF NOT FOUND THEN
@@ -28,6 +28,9 @@ BEGIN
     IF found_head.topic_id IS NULL THEN
         RETURN;
     END IF;
+    -- After the wait for the lock: a lease that began before the wait could have ended by now. And the holder of the lock may have
+    -- written a later time, as if the clock had been set back since.
+    moment := coalesce(p_now, queue_now());
     floor := found_head.floor_seq;
     IF p_expired_ts IS NOT NULL THEN
         floor := greatest(floor, topic_seq_at(p_topic_id, floor, found_head.head_seq, p_expired_ts) - 1);

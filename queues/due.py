@@ -58,9 +58,10 @@ SELECT %s, name, not_before, digest::bytea, %s, seq
 ON CONFLICT (topic_id, name) DO UPDATE
    SET not_before = excluded.not_before, digest = excluded.digest, ts = excluded.ts, seq = excluded.seq
 """
-# A range of the index on ts.
+# A range of the index on ts. SKIP LOCKED leaves out a row that a PUT or a move holds: the jobs that are due need not wait for it.
 FORGET_OLD = """
-DELETE FROM queues_done WHERE ctid = ANY (ARRAY(SELECT ctid FROM queues_done WHERE ts < %s ORDER BY ts LIMIT 1000))
+DELETE FROM queues_done WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM queues_done WHERE ts < %s ORDER BY ts LIMIT 1000 FOR UPDATE SKIP LOCKED))
 """
 REFUSED = "UPDATE queues_schedule SET try_ts = %s, error = %s WHERE topic_id = %s AND try_ts <= %s"
 

@@ -371,6 +371,25 @@ def test_a_put_beside_a_worker_gives_one_job() -> None:
     assert run(append_due(NOW)) == 0
 
 
+@pytest.mark.usefixtures("_empty")
+def test_the_jobs_of_other_queues_do_not_wait_for_a_put_that_forgets_an_old_job() -> None:
+    later = NOW + 8 * 24 * 60 * MINUTE
+    schedule("s", NOW)
+    assert run(append_due(NOW)) == 1
+    put_topic("other", Config(type="queue"), NOW)
+    run(put_schedule("other", "s", Times(later, None, "UTC"), one(), NOW))
+
+    def work() -> int:
+        try:
+            return run(append_due(later))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool, transaction.atomic():
+        schedule("s", later + MINUTE, now=later, data=2)
+        assert pool.submit(work).result(DEADLINE) == 1
+
+
 def waiting_for_head() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # else the transaction would see the first look again

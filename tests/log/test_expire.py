@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 import pytest
+from django.db import connections
 
+from tests.deadlines import DEADLINE
 from tests.instances import until
+from tests.log.test_eras import connected
 from tests.scripts import append, put_topic
 from topics import tasks
 from topics.append.records import Append, NewRecord, check_rows
@@ -33,6 +38,23 @@ def _three_topics_over_their_time() -> None:
 
 
 def test_it_works() -> None:
+    tasks.expire()
+    assert counts() == [0, 0, 0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_topics_do_not_wait_for_one_that_an_application_holds() -> None:
+    def work() -> None:
+        try:
+            until(lambda: tasks.expire() or counts() == [0, 0, 2], "rounds that pass the topic")
+        finally:
+            connections.close_all()
+
+    with connected() as other, ThreadPoolExecutor(1) as thread, other.transaction():
+        other.execute(
+            "SELECT FROM topics_topichead WHERE topic_id = (SELECT id FROM topics_topic WHERE name = 'two') FOR UPDATE"
+        )
+        thread.submit(work).result(DEADLINE)
     tasks.expire()
     assert counts() == [0, 0, 0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
-from topics.heads import LOCK_HEAD, MOST_LEAD_MS
+from topics.heads import MOST_LEAD_MS
 from topics.upkeep.unsettled import BY_INDEX, COUNTS, EXPIRES, LEADS, RECLAIMS
 
 STEP = 20_000  # keys
@@ -40,6 +40,7 @@ SELECT topic_id FROM topics_clockstep step
  CROSS JOIN LATERAL (SELECT FROM topics_topic WHERE id = step.topic_id AND ttl_ms > 0 OFFSET 0) topic
  CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = step.topic_id AND count > 0 LIMIT 1) head
 """
+LOCK = "SELECT expire_lock(%s)"
 # Uses the ttl of this moment. The head's lock keeps the ttl unchanged. Reads never show expired records, also before their step.
 EXPIRE = """
 SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0
@@ -134,9 +135,11 @@ def expired_topics(now: int, limit: int = MOST_HEADS) -> list[int]:
 
 def expire(topic_id: int, now: int) -> int:
     """Raises a topic's floor above its expired records, by one step, and notes when more expire. Returns the number of removed
-    records."""
+    records. It is 0, too, if another transaction keeps the head: the next round tries again."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(LOCK_HEAD, [topic_id])
+        cursor.execute(LOCK, [topic_id])
+        if cursor.fetchone() != (True,):
+            return 0
         cursor.execute(EXPIRE, [now, topic_id])
         row = cursor.fetchone()
         cursor.execute(NEXT, {"id": topic_id})

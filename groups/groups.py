@@ -41,6 +41,8 @@ SELECT s.group_id, s.share, seq, lag, age, s.generation, owner.name, heir.name, 
  ORDER BY s.group_id, s.share
 """
 AUDITED = "t.name, g.name, g.partition_by, g.partitions, g.start"
+LOCK = "SELECT groups_lock(ARRAY[%s]::bigint[])"
+LOCK_OF_TOPIC = "SELECT groups_lock(ARRAY(SELECT id FROM groups_group WHERE topic_id = %s))"
 DELETE = "DELETE FROM groups_group WHERE id = %s RETURNING id"
 
 
@@ -153,7 +155,13 @@ def delete(topic: str, group: str) -> Script[tuple[bool, bool]]:
     return (yield from atomically(delete_locked(topic, found), (topic, group))), found.is_sealed
 
 
+def before_drop(topic_id: int) -> Script[None]:
+    """Locks the groups of a topic, which PostgreSQL deletes with the topic in this transaction."""
+    yield Statement(LOCK_OF_TOPIC, (topic_id,))
+
+
 def delete_locked(topic: str, group: Group) -> Script[bool]:
+    yield Statement(LOCK, (group.id,))
     deleted = yield Statement(DELETE, (group.id,))
     if deleted:
         noted = audited(topic, group.name, group.partition_by, group.partitions, group.start)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from groups.groups import AUDITED, DELETE, audited
-from groups.sessions import ASSIGN, LOCK_GROUP
+from groups.groups import AUDITED, DELETE, LOCK, audited
+from groups.sessions import ASSIGN
 from store.script import Script, Statement, atomically
 from topics import audit
 
@@ -56,7 +56,7 @@ def forget_idle(now: int) -> Script[int]:
 
 
 def forget_locked(id: int, hours: int) -> Script[bool]:
-    yield Statement(LOCK_GROUP, (id,))
+    yield Statement(LOCK, (id,))
     found = yield Statement(STILL_IDLE, (id, hours))
     if found:
         yield Statement(DELETE, (id,))

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 
 import console.metrics
+import groups.groups
 import groups.metrics
 import groups.state
 import mirrors.state
@@ -74,6 +75,7 @@ def wire() -> None:
             check_dest=events.check_dest,
             before_delete=router_config.before_delete,
             with_delete=with_delete,
+            before_drop=groups.groups.before_drop,
             named_by=stored.named_by,
             until_moved=longpoll.until_moved,
             after_delete=counts.forget_deleted,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,11 +16,13 @@ from groups.sessions import look
 from store.script import run
 from tests.deadlines import DEADLINE
 from tests.instances import until
+from tests.log.test_eras import connected
 from tests.scripts import put_topic
 from topics.append.appending import append
 from topics.append.records import Append, check_rows
 from topics.config import Config
 from topics.delete.records import delete_records
+from topics.delete.topic import delete_topic
 from topics.models import AuditEntry
 from wire.access.keys import OPEN, open_to
 from wire.request.parse import parse
@@ -129,6 +132,41 @@ def test_a_member_that_joins_while_its_group_is_forgotten_gets_a_new_group() -> 
         again = joining.result(DEADLINE)
     assert again.group_id != first.group_id
     assert [each.session for each in state().members] == [again.session]
+
+
+@pytest.mark.parametrize(
+    ("delete", "table", "key"),
+    [
+        (lambda: groups.delete("t", "b"), "groups_member", "id"),
+        (lambda: delete_topic("t", False, NOW), "groups_share", "group_id"),
+    ],
+    ids=["group", "topic"],
+)
+def test_a_delete_locks_in_the_order_of_other_statements(delete: Callable[[], Any], table: str, key: str) -> None:
+    """The first row by its key is the last one by name, and in its table. A commit holds it, and then wants the next one."""
+    for group, member in (("b", "z"), ("b", "y"), ("a", "z")):
+        run(join("t", group, JoinOptions(member=member, partitions=1), open_to("192.0.2.1"), NOW))
+
+    def work() -> Any:
+        try:
+            return run(delete())
+        finally:
+            connections.close_all()
+
+    with connected() as other, ThreadPoolExecutor(1) as pool:
+        ((first, second),) = other.execute(
+            f"SELECT {key}, lead({key}) OVER (ORDER BY {key}) FROM {table} ORDER BY {key} LIMIT 1"
+        ).fetchall()
+        for moved in ("groups_group", "groups_member"):
+            other.execute(f"UPDATE {moved} SET name = name WHERE id = (SELECT min(id) FROM {moved})")
+        other.commit()
+        lock = f"SELECT FROM {table} WHERE {key} = %s FOR NO KEY UPDATE"
+        other.execute(lock, (first,))
+        deleting = pool.submit(work)
+        until(waits_for_a_lock, "the delete that waits")
+        other.execute(lock, (second,))
+        other.commit()
+        assert deleting.result(DEADLINE)[0] is True
 
 
 def waits_for_a_lock() -> bool:

@@ -90,6 +90,7 @@ def delete_locked(
         if count:
             raise sealed.marked(TopicNotEmpty(f"{name!r} holds {count} records", count=count), config.sealed)
     yield Statement(LOCK_TOPIC, (topic_id,))  # waits for calls that make a cursor here, so that DROP deletes it, too
+    yield from hooks.value.before_drop(topic_id)
     yield from audit.note("delete", "topic", name, before=as_dict(config))
     yield Statement(DROP_HEAD, (topic_id, name))
     if not keep_head:

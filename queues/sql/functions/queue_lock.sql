@@ -42,8 +42,8 @@ BEGIN
         UPDATE queues_queue SET durable = p_durable WHERE topic_id = p_topic_id RETURNING * INTO found_queue;
     END IF;
     IF moment < found_queue.swept_ts - 10000 THEN  -- the clock was set back: count again
-        -- Otherwise a clock that was an hour ahead for a second would keep a job back for an hour. A lease of the time to come begins
-        -- anew. A job that no node holds waits for what was left of its delay at the last call.
+        -- Otherwise a clock that was an hour ahead for a second would keep a job back for an hour. A lease of the time to come starts
+        -- again. A job that no node holds waits for what was left of its delay at the last call.
         UPDATE queues_lease
            SET deadline = moment + CASE WHEN id IS NULL THEN greatest(deadline - found_queue.swept_ts, 0)
                                         ELSE deadline - greatest(claimed_ts, moment) END,

@@ -18,7 +18,7 @@ from push.webhooks.signing import key_of, new_secret, signature
 from tests.clients.proxy import proxy
 from tests.clients.test_javascript import part
 from tests.deadlines import DEADLINE
-from tests.instances import Instance
+from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
 
 # The example of the specification.
@@ -172,6 +172,24 @@ def test_a_client_makes_the_secret_of_a_rotation(server: Instance, language: str
     with proxy(server.port) as seen, Topics(seen.url) as topics:
         secret = topics.webhook(name).rotate() if language == "python" else part(seen.url, "rotate", "-", 0, name)
         assert b'"secret":"%b"' % secret.encode() in b"".join(seen.sent)
+
+
+@pytest.mark.parametrize("language", ["python", NODE])
+def test_a_replay_of_failed_records_keeps_to_its_topic(server: Instance, language: str) -> None:
+    first, name = topic_with_records(server), new_name("hook")
+    later = f"{first}.later"
+    Api(server.port).append(later, 1)
+    with Topics(server.url) as topics:
+        webhook = topics.webhook(name)
+        once = {"from": "earliest", "retry": {"max_attempts": 1}, "on_exhausted": "skip"}
+        webhook.put("https://localhost:1/hooks", [first, later], **once)
+        until(lambda: webhook.info()["dead_total"] == 4, "the records to be given up")
+        if language == "python":
+            counts = [webhook.replay(failed=True, dry_run=True, **of) for of in ({"topic": first}, {})]
+        else:
+            counts = part(server.url, "replay", first, 0, name)
+        assert counts == [3, 4]
+        webhook.delete()
 
 
 def wait_for_a_call(deliveries: Any) -> None:

@@ -106,10 +106,13 @@ export class Webhook {
     return (await this.http.call("GET", path("webhooks", this.name, "deliveries"), { query })).deliveries;
   }
 
-  // Sends records again, and returns their number: `{failed: true}`, or `topic` with seqs or times. `dry_run: true` counts.
+  // Sends records again, and returns their number. `dry_run: true` counts them. `failed: true`: those that had no attempt left, of
+  // all topics or of `topic`. Else those of `topic`, with seqs or times.
   async replay(fields) {
+    // Without `to_seq`, a replay of those that failed continues in later topics.
+    const to_seq = fields.to_seq ?? (fields.topic == null ? null : Number.MAX_SAFE_INTEGER);
     let records = 0;
-    for (let body = fields; ; ) {
+    for (let body = { ...fields, to_seq }; ; ) {
       const answer = await this.#post("replay", body);
       records += answer.records;
       if (answer.next_topic === null) return records;

@@ -26,6 +26,7 @@ from topics_client.objects import Object
 from topics_client.script import Request, Script, call, drive, run
 
 PREFIX = "whsec_"
+MOST_SEQ = 2**63 - 1
 MOST_AGE = 300.0  # seconds by which the time of a call may differ from the receiver's clock
 
 
@@ -93,6 +94,8 @@ def deliveries(name: str, limit: int, fields: Mapping[str, Any]) -> Script[list[
 def replay(name: str, fields: Mapping[str, Any]) -> Script[int]:
     """Sends all records that fit again, and returns their number."""
     records, body = 0, dict(fields)
+    if body.get("topic") is not None and body.get("to_seq") is None:
+        body["to_seq"] = MOST_SEQ  # without it, a replay of those that failed continues in later topics
     while True:
         answer = yield from post(name, "replay", body)
         records += int(answer["records"])
@@ -143,7 +146,10 @@ class Webhook:
         return run(deliveries(self.name, limit, fields), self.http)
 
     def replay(self, **fields: Any) -> int:
-        """Sends records again, and returns their number: `failed=True`, or `topic` with seqs or times. `dry_run=True` counts."""
+        """Sends records again, and returns their number. `dry_run=True` counts them.
+
+        `failed=True`: those that had no attempt left, of all topics or of `topic`. Else those of `topic`, with seqs or times.
+        """
         return run(replay(self.name, fields), self.http)
 
 

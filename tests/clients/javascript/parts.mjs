@@ -172,6 +172,11 @@ const parts = {
     return outcomes;
   },
   rotate: () => topics.webhook(more).rotate(),
+  async replay() {
+    const webhook = topics.webhook(more);
+    const counts = [{ topic: name }, {}].map((of) => webhook.replay({ failed: true, dry_run: true, ...of }));
+    return Promise.all(counts);
+  },
   async webhook() {
     const webhook = topics.webhook(more);
     const said = [(await webhook.put("https://localhost:1/hooks", [name])).created, (await webhook.pause()).state];

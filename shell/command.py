@@ -3,6 +3,7 @@ commands take `--url` and `--key`, which choose the server."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -172,6 +173,15 @@ def seqs(help: str) -> Callable[[C], C]:
     """Returns the option --seq of a command that takes single records. `help`: what the command does with a record."""
     numbers = click.IntRange(1, 2**63 - 1)
     return click.option("--seq", "seqs", type=numbers, multiple=True, help=f"{help}. You can repeat the option")
+
+
+def confirm(question: Callable[[], str | None]) -> None:
+    """Asks before something is deleted or moved, if somebody sits at a terminal. Raises click.Abort.
+
+    `question`: makes the question, or None if there is nothing to ask. Elsewhere nobody could answer, so nothing is asked.
+    """
+    if sys.stdin.isatty() and (asked := question()) is not None:
+        click.confirm(asked, abort=True, err=True)
 
 
 as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_json
-from shell.command import TOPIC, CommandConnection, as_json
+from shell.command import TOPIC, CommandConnection, as_json, confirm
 from shell.table import Column, print_table
 
 COLUMNS = (
@@ -42,7 +42,7 @@ def skip(connection: CommandConnection, topic: str, yes: bool) -> None:
     from store.script import run
 
     if not yes:
-        click.confirm(f"Delete the first record that waits for {topic}?", abort=True, err=True)
+        confirm(lambda: f"Delete the first record that waits for {topic}?")
     data, tag, key = run(skip(topic))
     click.echo(f"skipped tag {tag or '-'}, key {key or '-'}: {data}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ from base.refusal import Refusal
 from base.units import counted
 from shell.answers import print_json
 from shell.calls.topics import predicate
-from shell.command import TOPIC, CommandConnection, as_json, seqs
+from shell.command import TOPIC, CommandConnection, as_json, confirm, seqs
 from shell.server import CommandServer, ask, path
 
 MOST_LETTERS = 1_000  # of one call
@@ -39,10 +38,8 @@ def redrive(
 ) -> None:
     """Move dead letters back to the queues that they come from. Their deliveries start again."""
     body = {name: value for name, value in {**chosen, "match": predicate(match)}.items() if value}
-    if not (yes or dry_run) and sys.stdin.isatty():
-        counts = moved(connection.server, topic, {**body, "dry_run": True}, limit)["queues"]
-        told = ", ".join(f"{counted(count, 'letter')} to {queue}" for queue, count in counts.items())
-        click.confirm(f"Move {told or 'no letter'}?", abort=True, err=True)
+    if not (yes or dry_run):
+        confirm(lambda: question(moved(connection.server, topic, {**body, "dry_run": True}, limit)["queues"]))
     done = moved(connection.server, topic, {**body, "dry_run": dry_run}, limit)
     if is_json:
         print_json(done)
@@ -57,6 +54,11 @@ def redrive(
                 f"{counted(len(each['seqs']), 'letter')} cannot move: {each['message']}" for each in done["skipped"]
             )
         )
+
+
+def question(counts: dict[str, int]) -> str:
+    told = ", ".join(f"{counted(count, 'letter')} to {queue}" for queue, count in counts.items())
+    return f"Move {told or 'no letter'}?"
 
 
 def moved(server: CommandServer, topic: str, body: dict[str, Any], limit: int | None) -> dict[str, Any]:

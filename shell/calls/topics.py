@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import msgspec
 
 from base.errors import TopicsError
 from shell.answers import print_json, print_one, print_put
-from shell.command import SEQ, TOPIC, CommandConnection, as_json, seqs
+from shell.command import SEQ, TOPIC, CommandConnection, as_json, confirm, seqs
 from shell.server import ask, path
 
 AMOUNT = click.IntRange(0, 2**62)
@@ -97,7 +96,7 @@ def get(connection: CommandConnection, topic: str, is_json: bool) -> None:
 def delete(connection: CommandConnection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
     """Delete a topic with its records, its cursors, and all routers from or to it."""
     if not (yes or if_empty):
-        confirm(connection, topic)
+        confirm(lambda: deletion(connection, topic))
     answer = ask(connection.server, "DELETE", path("topics", topic), {"if_empty": if_empty})
     if is_json:
         print_json(answer)
@@ -108,26 +107,25 @@ def delete(connection: CommandConnection, topic: str, if_empty: bool, yes: bool,
         click.echo(f"{topic} is deleted" + (f", with the routers {', '.join(routers)}" if routers else ""))
 
 
-def confirm(connection: CommandConnection, topic: str) -> None:
-    """Asks for confirmation at a terminal. Raises click.Abort."""
-    if not sys.stdin.isatty():
-        return
+def deletion(connection: CommandConnection, topic: str) -> str | None:
+    """Returns the question before a topic is deleted, or None if it does not exist."""
     try:
         count = ask(connection.server, "GET", path("topics", topic), {"touch": False})["count"]
     except TopicsError as error:
         if error.code == "topic_not_found":
-            return
+            return None
         count = "its"  # a key may delete a topic that it may not read
-    click.confirm(f"Delete {topic} and {count} records?", abort=True, err=True)
+    return f"Delete {topic} and {count} records?"
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--before-seq", type=SEQ, metavar="SEQ", help="delete records below this seq")
 @click.option("--match", metavar="TAG", help='delete records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
 @seqs("delete the record with this seq")
+@click.option("-y", "--yes", is_flag=True, help="delete without asking")
 @as_json
 @click.pass_obj
-def trim(connection: CommandConnection, topic: str, match: str | None, is_json: bool, **chosen: Any) -> None:
+def trim(connection: CommandConnection, topic: str, match: str | None, yes: bool, is_json: bool, **chosen: Any) -> None:
     """Delete existing records permanently. Readers get no tombstone."""
     wanted = {**chosen, "seqs": chosen["seqs"] or None, "match": predicate(match)}
     given = {name: value for name, value in wanted.items() if value is not None}
@@ -135,6 +133,8 @@ def trim(connection: CommandConnection, topic: str, match: str | None, is_json: 
         raise click.UsageError(
             "send --seq, --before-seq or --match. --seq stands alone. With the other two, a record must meet both"
         )
+    if not yes:
+        confirm(lambda: f"Delete these records of {topic} permanently?")
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
     if is_json:
         print_json(answer)

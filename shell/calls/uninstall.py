@@ -16,6 +16,6 @@ def uninstall(connection: CommandConnection, yes: bool) -> None:
     """
     connection.only_local()
     held = connection.site.installed()
-    if not yes:
+    if not yes:  # it asks also where nobody sits at a terminal: a script that ends all topics has to say so
         click.confirm(f"Delete {held}?", abort=True, err=True)
     click.echo(connection.site.uninstall())

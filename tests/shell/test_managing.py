@@ -12,11 +12,12 @@ import pytest
 from django.db import connection
 
 from shell.cli import main, program
+from shell.local import Local
+from shell.server import listed
 from tests.groups.member import session_of
 from tests.instances import Instance
 from tests.shell.conftest import HERE, Shell
 from topics.config import Config
-from topics.models import Topic
 
 
 def answered(run: Shell, *arguments: object) -> Any:
@@ -135,22 +136,32 @@ def test_a_topic_is_deleted(either: Shell, name: str) -> None:
     assert answered(either, "delete", f"{name}-d", "--yes")["deleted"] is True
 
 
-@pytest.mark.parametrize(("typed", "left"), [(b"n\n", 1), (b"\x04", 1), (b"y\n", 0)])
+@pytest.mark.parametrize(
+    ("command", "typed", "left"),
+    [
+        (("delete", "a"), b"n\n", 2),
+        (("delete", "a"), b"\x04", 2),
+        (("delete", "a"), b"y\n", 0),
+        (("trim", "a", "--seq", "1"), b"n\n", 2),
+        (("trim", "a", "--seq", "1"), b"y\n", 1),
+        (("trim", "a", "--seq", "1", "--yes"), b"", 1),
+    ],
+)
 def test_somebody_at_a_terminal_is_asked(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, typed: bytes, left: int
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], typed: bytes, left: int
 ) -> None:
     shell("append", "a", stdin=b"1\n2\n")
     terminal, ours = pty.openpty()
     os.write(terminal, typed)
     with os.fdopen(ours) as source:
         monkeypatch.setattr(sys, "stdin", source)
-        if left:
+        if left == 2:
             with pytest.raises(SystemExit, match="nothing was changed"):
-                main(["delete", "a"], "topics", HERE)
+                main([*command], "topics", HERE)
         else:
-            main(["delete", "a"], "topics", HERE)
+            main([*command], "topics", HERE)
     os.close(terminal)
-    assert Topic.objects.count() == left
+    assert sum(each["count"] for each in listed(Local(), "/v0/topics", "topics")) == left
 
 
 def test_records_are_trimmed(either: Shell, name: str) -> None:
@@ -161,7 +172,7 @@ def test_records_are_trimmed(either: Shell, name: str) -> None:
     done = answered(either, "trim", name, "--before-seq", 6, "--match", '["tag", "Glob", "1:*"]')
     assert (done["deleted"], done["count"]) == (1, 2)
     assert [json.loads(line)["id"] for line in either("export", name).out.splitlines()] == [4, 6]
-    assert answered(either, "trim", name, "--seq", 4, "--seq", 5)["deleted"] == 1
+    assert answered(either, "trim", name, "--seq", 4, "--seq", 5, "--yes")["deleted"] == 1
     assert [json.loads(line)["id"] for line in either("export", name).out.splitlines()] == [6]
 
 

@@ -117,7 +117,9 @@ class TopicHead(models.Model):
     count = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)  # payload bytes ever appended. A range's bytes: the difference of two
-    last_ts = models.BigIntegerField(default=0)  # a record's ts is never below the ts of the record before
+    last_ts = models.BigIntegerField(
+        default=0
+    )  # a record's ts is never below it. SET_CLOCKS sets it back (upkeep/retention.py)
     last_read_ts = models.BigIntegerField(default=0)
     version = models.BigIntegerField(default=1)  # of the config: a statement with an old version matches no row
     reserved_seq = models.BigIntegerField(default=0, db_default=0)

@@ -54,8 +54,8 @@ class Settings(Request):
     """The part of a webhook's config that no statement reads."""
 
     topics: Annotated[list[str], Meta(min_length=1, max_length=MOST_TOPICS)]
-    """Names of topics, and prefixes that end in `*`: `["orders", "shop.*"]`. A topic that does not exist yet joins from its first
-    record. A prefix leaves out dead letters of webhooks and topics of the push bus, unless it begins with their prefix."""
+    """1 to 100 names of topics, and prefixes that end in `*`: `["orders", "shop.*"]`. A topic that does not exist yet joins from
+    its first record. A prefix leaves out dead letters of webhooks and topics of the push bus, unless it begins with their prefix."""
     match: Match | None = None
     """Only records with a matching tag, as in a diff."""
     format: Format = "record"
@@ -66,7 +66,8 @@ class Settings(Request):
     max_wait_ms: Annotated[int, Meta(ge=0, le=60_000)] = 0
     """For `batch`: milliseconds for which a call waits for more records."""
     headers: Annotated[dict[str, str], Meta(max_length=MOST_HEADERS)] = msgspec.field(default_factory=dict)
-    """Headers of each call. Answers show `***` instead of a value. In a change with the same `url`, `***` keeps the value."""
+    """Up to 20 headers of each call, with names and values of up to 1,024 printable characters. Answers show `***` instead of a
+    value. In a change with the same `url`, `***` keeps the value."""
     timeout_ms: Annotated[int, Meta(ge=100, le=60_000)] = 15_000
     """Milliseconds until a call without an answer has failed."""
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 8
@@ -94,7 +95,8 @@ class PutWebhook(Settings, kw_only=True):
     """The body of a PUT. A field that is left out gets its default, also in a change."""
 
     url: str
-    """The address of the calls: `https://` with a host, and no credentials."""
+    """The address of the calls: `https://` with a host, in up to 2,048 ASCII characters, without credentials, a fragment or a
+    backslash."""
     secret: str | UnsetType = UNSET
     """The secret of the signatures: `whsec_` and 24 to 64 bytes in base64. Without it, a new webhook gets a random secret, and
     a change keeps the secret."""

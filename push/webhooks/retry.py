@@ -25,7 +25,8 @@ class Retry(Request):
     schedule_ms: Annotated[list[Annotated[int, Meta(ge=0, le=7 * DAY_MS)]], Meta(min_length=1, max_length=50)] = (
         msgspec.field(default_factory=lambda: list(SCHEDULE_MS))
     )
-    """Milliseconds before the second attempt, before the third, and so on. Up to 20 % is added at random."""
+    """1 to 50 numbers from 0 to 604800000: the milliseconds before the second attempt, before the third, and so on. The last one
+    repeats. Up to 20 % is added at random."""
     max_attempts: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     """The most attempts of a record. Null without `max_age_ms`: one more than `schedule_ms` has entries."""
     max_age_ms: Annotated[int, Meta(ge=1, le=365 * DAY_MS)] | None = None

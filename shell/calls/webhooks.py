@@ -90,7 +90,8 @@ def put(
 ) -> None:
     """Create a webhook that sends the records of topics to URL, or replace its config. A TOPIC can be a prefix: 'shop.*'.
 
-    A field that you leave out gets its default, also in a change. The secret alone stays.
+    A field that you leave out gets its default, also in a change. The secret alone stays. A TOPIC that you leave out is
+    forgotten, with its records that wait or failed.
     """
     given = {"url": to, "topics": list(topics), **{name: value for name, value in config.items() if value is not None}}
     if match is not None:
@@ -176,7 +177,7 @@ rotate = changing(
     type=click.Choice(STATES),
     help="only calls that ended so",
 )
-@click.option("-n", "most", default=20, metavar="N", show_default=True, help="the most calls")
+@click.option("-n", "most", default=20, metavar="N", help="the most calls (default 20)")
 @as_json
 @click.pass_obj
 def deliveries(

@@ -150,7 +150,7 @@ class RecordShown(msgspec.Struct, kw_only=True):
     seq: int = msgspec.field(name="$seq")
     """Number of the record in its topic: 1, 2, 3, …, in the order of commits."""
     ts: int = msgspec.field(name="$ts")
-    """Time of the append, in milliseconds since the epoch, never below the time of the record before."""
+    """Time of the append, in milliseconds since the epoch. It can fall, because clocks of hosts differ."""
     node: str | UnsetType = msgspec.field(name="$node", default=UNSET)
     """Name of the writer."""
     tag: str | UnsetType = msgspec.field(name="$tag", default=UNSET)
@@ -238,7 +238,7 @@ class CursorShown(msgspec.Struct, kw_only=True):
     cursor: str
     """The cursor's name."""
     kind: str
-    """`named`, or the kind of the owner: `router`, `pipeline`, `subscription`. A cursor with an owner is read-only."""
+    """`named`, or the kind of the owner: `router`, `pipeline`, `subscription`, `webhook`. A cursor with an owner is read-only."""
     seq: int
     """The last seq that the reader has read."""
     lag: int

@@ -183,8 +183,8 @@ class DeadLetterCycle(TopicsError):
 
 
 class Incompatible(TopicsError):
-    """The object exists, and this field cannot change. `detail.reason` for routers: `router_dest_fan_in` (the dest has
-    another source), `router_leads_elsewhere`."""
+    """The object exists, and this field cannot change, or its type or state does not allow the call. `detail.reason` for
+    routers: `router_dest_fan_in` (the dest has another source), `router_leads_elsewhere`."""
 
     status, code = 409, "topic_exists_incompatible"
 

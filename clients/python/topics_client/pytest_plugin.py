@@ -31,7 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class TopicsOfTest(Topics):
-    """A client that puts a prefix before each name that it gets, so that tests share a server."""
+    """A client that puts a prefix before each name of a topic that it gets, so that tests share a server.
+
+    Routers and webhooks keep the names that they get.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

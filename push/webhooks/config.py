@@ -55,7 +55,8 @@ class Settings(Request):
 
     topics: Annotated[list[str], Meta(min_length=1, max_length=MOST_TOPICS)]
     """1 to 100 names of topics, and prefixes that end in `*`: `["orders", "shop.*"]`. A topic that does not exist yet joins from
-    its first record. A prefix leaves out dead letters of webhooks and topics of the push bus, unless it begins with their prefix."""
+    its first record. A prefix leaves out dead letters of webhooks and topics of the push bus, unless it begins with their
+    prefix."""
     match: Match | None = None
     """Only records with a matching tag, as in a diff."""
     format: Format = "record"

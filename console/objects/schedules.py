@@ -24,12 +24,13 @@ from queues.schedules import StoredSchedule, Times
 from store.script import run
 from topics import audit
 from topics.append.records import columns
+from topics.stale import StaleCheck
 
 MOST_SHOWN, MOST_CHARACTERS = 50, 200  # schedules of a page, and characters of the data of each
 CREATE, DELETE = "console.append_record", "topics.delete_topic"  # permissions
 
 
-class ScheduleForm(RecordForm):
+class ScheduleForm(StaleCheck, RecordForm):
     name = forms.CharField(label="Name", help_text="Replaces a schedule with the same name.")
     cron = forms.CharField(
         label="Cron line",

@@ -159,6 +159,32 @@ def test_a_form_sent_as_it_came_changes_nothing(
     assert row(model, key) == before
 
 
+# A change by another person, of fields that the form shows. A cursor's form has its own check (tests/admin/test_cursors.py).
+MEANWHILE: dict[type[Model], dict[str, Any]] = {
+    Topic: {"ttl_ms": 1},
+    Router: {"state": "running"},
+    ApiKey: {"admin": False},
+    Schedule: {"enabled": True},
+    BusTopic: {"publisher": None},
+}
+
+
+@pytest.mark.parametrize(("model", "make"), [each for each in EACH if each.values[0] in MEANWHILE])
+def test_a_form_of_an_old_page_undoes_no_change(
+    browser: Client, model: type[Model], make: Callable[[], int | str]
+) -> None:
+    key = make()
+    url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[key])
+    form = Sent(browser.get(url).content.decode()).forms[f"{model._meta.model_name}_form"]
+    model._default_manager.filter(pk=key).update(**MEANWHILE[model])
+    before = row(model, key)
+    for _ in range(2):  # the page with the refusal is as old
+        page = browser.post(url, form).content.decode()
+        assert "changed while the page was open" in errors(page)
+        assert row(model, key) == before
+        form = Sent(page).forms[f"{model._meta.model_name}_form"]
+
+
 def row(model: type[Model], key: Any) -> dict[str, Any]:
     """Returns the columns of an object, without the time of its last change."""
     return {name: value for name, value in model._default_manager.values().get(pk=key).items() if name != "updated_ts"}
@@ -179,3 +205,17 @@ def test_a_schedule_sent_as_it_came_stays(browser: Client, times: Times) -> None
     before = run(get_schedule("mails", "nightly"))
     send_unchanged(browser, "/admin/topic/mails/schedules/nightly/", "schedule")
     assert run(get_schedule("mails", "nightly")) == before
+
+
+def test_a_schedule_of_an_old_page_undoes_no_change(browser: Client) -> None:
+    def put_cron(cron: str) -> None:
+        record = NewRecord(msgspec.Raw(DATA.encode()))
+        run(put_schedule("mails", "nightly", Times(None, cron, "UTC"), columns([record], None), now_ms()))
+
+    put_topic("mails", Config(type="queue"), now_ms())
+    put_cron("0 3 * * *")
+    url = "/admin/topic/mails/schedules/nightly/"
+    form = Sent(browser.get(url).content.decode()).forms["schedule"]
+    put_cron("0 4 * * *")
+    assert "changed while the page was open" in errors(browser.post(url, form).content.decode())
+    assert run(get_schedule("mails", "nightly")).cron == "0 4 * * *"

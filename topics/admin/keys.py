@@ -26,7 +26,7 @@ from base.units import moment
 from store.script import run
 from topics import audit
 from topics.admin import lockout, rotate
-from topics.admin.pages import DomainAdmin
+from topics.admin.pages import DomainAdmin, DomainForm
 from topics.admin.secret import show_secret
 from topics.models import ApiKey
 from wire.access.keys import SCOPES, keyring, new_secret, sha256
@@ -43,7 +43,7 @@ class ExpiryWidget(AdminSplitDateTime):
             widget.attrs["aria-label"] = f"{word} of expiry"
 
 
-class ApiKeyForm(forms.ModelForm):
+class ApiKeyForm(DomainForm):
     expires = forms.SplitDateTimeField(
         required=False,
         widget=ExpiryWidget,
@@ -87,12 +87,13 @@ class ApiKeyForm(forms.ModelForm):
         return "\n".join(prefixes)
 
     def clean(self) -> dict[str, Any]:
-        if not any(self.cleaned_data.get(column) for column in COLUMN.values()):
+        cleaned = super().clean()
+        if not any(cleaned.get(column) for column in COLUMN.values()):
             raise forms.ValidationError("The key has no scope: choose at least one scope.")
-        if not self.errors and not self.cleaned_data.get("confirmed") and (lost := self.lost()):
+        if not self.errors and not cleaned.get("confirmed") and (lost := self.lost()):
             told = f"After that, no key may {', or '.join(lost)}. Give this key the scope, or confirm."
             self.add_error("confirmed", told)
-        return self.cleaned_data
+        return cleaned
 
     def lost(self) -> list[str]:
         """Returns the actions that no key could do after a save."""

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.text import capfirst
 
 from base.errors import InvalidRequest, TopicsError
+from topics.stale import StaleCheck
 from wire.request import hints
 
 PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # the place of msgspec's error
@@ -47,13 +48,13 @@ class OneQuery(ChangeList):
         self.next_url = self.get_query_string({PAGE_VAR: self.page_num + 1}) if more else ""
 
 
-class DomainForm(forms.ModelForm):
+class DomainForm(StaleCheck, forms.ModelForm):
     """A form that shows an error of the domain. `refusal`: the reason why the domain refused the values."""
 
     refusal: TopicsError | None = None
 
     def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        cleaned = super().clean()
         if self.refusal is not None:
             message = self.refusal.message
             place = PATH.search(message)

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from base.clock import now_ms
-from base.errors import TopicsError
+from base.errors import Incompatible, TopicsError
 from base.units import amount, counted, moment, sentence
 from console.objects.webhooks import found
 from console.records.browse import TimeField
@@ -20,7 +20,7 @@ from console.templatetags.console import webhook_url
 from push.webhooks import deliveries, webhooks
 from push.webhooks.config import DEAD
 from push.webhooks.deliveries import MOST_REPLAYED, ReplayChoice
-from push.webhooks.signing import new_secret
+from push.webhooks.signing import key_of, new_secret
 from push.webhooks.webhooks import Stored
 from store.script import run
 from wire.access.keys import OPEN
@@ -29,12 +29,13 @@ CHANGE, DELETE = "push.change_webhook", "push.delete_webhook"  # permissions
 
 
 class Asked(NamedTuple):
-    """The page of an action: its title, its effects in sentences, and the text of its button, if it has one."""
+    """The page of an action: its title, its effects in sentences, the text of its button, if any, and values to send back."""
 
     title: str
     effects: list[str]
     button: str | None
     is_dangerous: bool = False
+    hidden: tuple[tuple[str, object], ...] = ()
 
 
 class WebhookAction(NamedTuple):
@@ -157,12 +158,19 @@ def ask_rotate(webhook: Stored, request: HttpRequest) -> Asked:
             "For a day, each call has a signature by both secrets. Give the new one to the receiver until then.",
         ],
         "Make a new secret",
+        hidden=(("secret", new_secret()), ("previous_until_ts", webhook.previous_until_ts)),
     )
 
 
 def rotate(webhook: Stored, request: HttpRequest, site: Console) -> HttpResponse:
-    """Gives the webhook a new secret. Returns the page that shows it."""
-    secret = new_secret()
+    """Gives the webhook the secret of the page before, so that a second click gives the same. Returns the page that shows it.
+
+    Raises Incompatible if the webhook was rotated since that page was made: another secret would drop that of the receivers.
+    """
+    secret = request.POST.get("secret", "")
+    key_of(secret)
+    if webhook.secret != secret and request.POST.get("previous_until_ts") != str(webhook.previous_until_ts):
+        raise Incompatible("the webhook was rotated while the page was open: open the page again")
     done = run(webhooks.rotate(webhook.name, secret, now_ms()))
     context = {"webhook": done, "name": webhook.name, "secret": secret}
     return site.page(request, "console/webhook_secret.html", title=webhook.name, **context)

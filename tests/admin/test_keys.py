@@ -213,8 +213,17 @@ def test_an_expiry_that_is_not_changed_stays_to_the_millisecond(browser: Client)
     assert (kept.name, kept.expires_ts) == ("other", 1_000_000_123)
 
 
-def rotate(browser: Client, key: ApiKey, overlap_ms: int) -> str:
-    response = browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": overlap_ms})
+def rotation(browser: Client, key: ApiKey, overlap_ms: int | str) -> dict[str, Any]:
+    """Returns what the page sends."""
+    page = browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode()
+    found = re.findall(r'<input type="hidden" name="(secret|previous_until_ts)"(?: value="([^"]*)")?', page)
+    return {**dict(found), "overlap_ms": overlap_ms}
+
+
+def rotate(browser: Client, key: ApiKey, overlap_ms: int, form: dict[str, Any] | None = None) -> str:
+    """Returns the secret that is shown."""
+    url = reverse("admin:topics_apikey_rotate", args=[key.pk])
+    response = browser.post(url, form or rotation(browser, key, overlap_ms))
     page = response.content.decode()
     assert "no-store" in response["Cache-Control"]
     found = re.search(r'value="(tk_[\w-]{43})"', page)
@@ -253,6 +262,23 @@ def test_rotating_again_ends_the_secret_before_the_last(browser: Client) -> None
         holder(first)
 
 
+def test_a_second_click_gives_the_same_secret_and_an_old_page_none(browser: Client) -> None:
+    key, first = create(browser)
+    form, other = rotation(browser, key, DAY_MS), rotation(browser, key, DAY_MS)
+    second = rotate(browser, key, DAY_MS, form)
+    assert rotate(browser, key, DAY_MS, form) == second
+    url = reverse("admin:topics_apikey_rotate", args=[key.pk])
+    assert "was rotated while the page was open" in errors(browser.post(url, other).content.decode())
+    assert holder(first) == holder(second)
+    third = rotate(browser, key, 0)
+    assert "was rotated while the page was open" in errors(browser.post(url, form).content.decode())
+    for old in (first, second):
+        with pytest.raises(Unauthorized):
+            holder(old)
+    assert holder(third).id == f"key:{key.pk}"
+    assert LogEntry.objects.filter(change_message="Rotated.").count() == 2
+
+
 def test_an_old_secret_may_end_at_once(browser: Client) -> None:
     key, old = create(browser)
     new = rotate(browser, key, 0)
@@ -283,11 +309,10 @@ def test_a_revoked_key_is_not_rotated_and_neither_secret_opens(browser: Client) 
 @pytest.mark.parametrize("overlap_ms", ["", "1", "-1", "x", str(10 * 365 * DAY_MS)])
 def test_another_overlap_is_refused(browser: Client, overlap_ms: str) -> None:
     key, old = create(browser)
-    page = browser.post(
-        reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": overlap_ms}
-    ).content.decode()
+    url = reverse("admin:topics_apikey_rotate", args=[key.pk])
+    page = browser.post(url, rotation(browser, key, overlap_ms)).content.decode()
     assert errors(page)
-    assert "tk_" not in page
+    assert "This is the secret" not in page
     assert holder(old).until_ms is None
 
 

@@ -172,8 +172,24 @@ def test_a_test_is_sent(browser: Client, shop: Stored) -> None:
     assert len(waiting()) == 1
 
 
+def rotation(browser: Client) -> dict[str, str]:
+    """Returns what the page that asks sends."""
+    page = browser.get("/admin/webhook/shop/rotate/").content.decode()
+    return dict(re.findall(r'name="(secret|previous_until_ts)" value="([^"]*)"', page))
+
+
+def test_a_second_click_gives_the_same_secret_and_an_old_page_none(browser: Client, shop: Stored) -> None:
+    form, other = rotation(browser), rotation(browser)
+    for _ in range(2):
+        assert form["secret"] in browser.post("/admin/webhook/shop/rotate/", form).content.decode()
+    answer = browser.post("/admin/webhook/shop/rotate/", other, follow=True)
+    assert "The webhook was rotated while the page was open" in answer.content.decode()
+    found = run(webhooks.find("shop"))
+    assert (found.secret, found.previous_secret) == (form["secret"], shop.secret)
+
+
 def test_a_new_secret_is_shown_once(browser: Client, shop: Stored) -> None:
-    answer = browser.post("/admin/webhook/shop/rotate/")
+    answer = browser.post("/admin/webhook/shop/rotate/", rotation(browser))
     secret = run(webhooks.find("shop")).secret
     assert "no-store" in answer["Cache-Control"]
     assert secret in answer.content.decode()

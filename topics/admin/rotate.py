@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from base.clock import now_ms
+from base.errors import Incompatible, TopicsError
 from base.units import duration, moment
 from store.script import run
 from topics import audit
@@ -28,9 +29,16 @@ OVERLAPS = [  # how long both secrets are valid
 
 
 class RotateForm(forms.Form):
+    """The page has the new secret, so that a second click gives the same. Another one would drop the secret that clients hold.
+
+    `previous_until_ts` is that of the key when the page was made.
+    """
+
     overlap_ms = forms.TypedChoiceField(
         choices=OVERLAPS, coerce=int, initial=24 * HOUR_MS, label="The old secret is valid"
     )
+    secret = forms.RegexField(r"^tk_[\w-]{43}\Z", widget=forms.HiddenInput)
+    previous_until_ts = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
 
 def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
@@ -40,11 +48,18 @@ def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
         raise Http404
     if not admin.has_change_permission(request, key):
         raise PermissionDenied
-    form = RotateForm(request.POST or None)
+    form = RotateForm(
+        request.POST or None, initial={"secret": new_secret(), "previous_until_ts": key.previous_until_ts}
+    )
     if request.method == "POST" and form.is_valid():
-        secret, key = rotate_now(key.pk, form.cleaned_data["overlap_ms"], now_ms())
-        admin.log_change(request, key, "Rotated.")
-        return show_secret(admin, request, key, secret, "API key rotated")
+        try:
+            key, is_rotated = rotate_now(key.pk, **form.cleaned_data, now=now_ms())
+        except TopicsError as error:
+            form.add_error(None, error.message)
+        else:
+            if is_rotated:
+                admin.log_change(request, key, "Rotated.")
+            return show_secret(admin, request, key, form.cleaned_data["secret"], "API key rotated")
     context = {
         **admin.admin_site.each_context(request),
         "title": "Rotate API key",
@@ -57,17 +72,21 @@ def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
     return TemplateResponse(request, "admin/topics/apikey/rotate.html", context)
 
 
-def rotate_now(id: int, overlap_ms: int, now: int) -> tuple[str, ApiKey]:
-    """Gives the key a new secret and keeps its old secret for `overlap_ms`. Returns the new secret and the key."""
-    secret = new_secret()
+def rotate_now(id: int, secret: str, previous_until_ts: int | None, overlap_ms: int, now: int) -> tuple[ApiKey, bool]:
+    """Gives the key this secret and keeps its old secret for `overlap_ms`. Returns the key, and False if it had the secret.
+
+    Raises Incompatible if the key was rotated since it had this `previous_until_ts`.
+    """
     with transaction.atomic():
-        # If two people rotate at once, the second call replaces the secret of the first. Both see a secret, and both
-        # secrets are valid for a while.
         key = ApiKey.objects.select_for_update().get(pk=id)
+        if bytes(key.secret_sha256) == sha256(secret):
+            return key, False
+        if key.previous_until_ts != previous_until_ts:
+            raise Incompatible(f"{key.name} was rotated while the page was open: open the page again")
         key.previous_sha256, key.previous_until_ts = key.secret_sha256, now + overlap_ms
         key.secret_sha256 = sha256(secret)
         key.save(update_fields=["previous_sha256", "previous_until_ts", "secret_sha256"])
         asked = {"id": key.pk, "old_secret_valid_for": duration(overlap_ms)}
         run(audit.note("rotate", "key", key.name, after=asked))
         transaction.on_commit(keyring.forget)
-    return secret, key
+    return key, True

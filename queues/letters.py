@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +23,7 @@ from wire.request.parse import Destruction
 LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"
 MOST_LETTERS = 1_000  # of one call
 NO_META = msgspec.Raw(b"{}")
+T = TypeVar("T")
 
 
 class Letter(msgspec.Struct):
@@ -36,13 +37,18 @@ class Letter(msgspec.Struct):
     @property
     def queue(self) -> str | None:
         """The queue that the letter comes from, or None if `meta` names none."""
+        name = self.field(LETTER_FROM, str)
+        return name if name is not None and TOPIC_NAME.fullmatch(name) else None
+
+    def field(self, name: str, type: type[T]) -> T | None:
+        """Returns a field of `meta`, or None if it has none of this type.
+
+        The other fields stay text, because JSON has numbers that Python has not, such as 1e400.
+        """
         try:
-            name = msgspec.json.decode(
-                msgspec.json.decode(self.meta, type=dict[str, msgspec.Raw])[LETTER_FROM], type=str
-            )
+            return msgspec.json.decode(msgspec.json.decode(self.meta, type=dict[str, msgspec.Raw])[name], type=type)
         except (KeyError, msgspec.MsgspecError):
             return None
-        return name if TOPIC_NAME.fullmatch(name) else None
 
 
 class Choice(Destruction):

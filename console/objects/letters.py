@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
 from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
@@ -66,8 +65,8 @@ def preview(request: HttpRequest, name: str, dead: str | None, now: int) -> dict
 
 
 def row(letter: Letter) -> LetterRow:
-    meta = msgspec.json.decode(letter.meta, type=dict[str, Any])
-    return LetterRow(letter.seq, letter.ts, meta.get(LETTER_SEQ), meta.get(LETTER_DELIVERIES), meta.get(LETTER_ERROR))
+    src_seq, deliveries = letter.field(LETTER_SEQ, int), letter.field(LETTER_DELIVERIES, int)
+    return LetterRow(letter.seq, letter.ts, src_seq, deliveries, letter.field(LETTER_ERROR, str))
 
 
 def handle(request: HttpRequest, name: str, dead: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.contrib import messages
@@ -63,7 +62,7 @@ def state(id: int, chosen: str, now: int) -> dict[str, Any]:
         "age_ms": None if listed.oldest_ts is None else now - listed.oldest_ts,
         "last": run(figures.last_calls(id)),
         "batch": batch,
-        "events": [(each["$seq"], json.dumps(each["data"], ensure_ascii=False)[:MOST_CHARACTERS]) for each in events],
+        "events": [(each.seq, each.excerpt(MOST_CHARACTERS)) for each in events],
         "rate_chart": charts.chart(
             "Events queued per second",
             shown.times,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -267,7 +266,7 @@ class SubscriberAdmin(DomainAdmin):
         events = run(events_of(subscriber.queue, batch, now_ms())) if batch else []
         if batch and not form.is_bound:
             form.initial = {"batch": batch.id, "upto": batch.last_seq}
-        shown = [(each["$seq"], json.dumps(each["data"], ensure_ascii=False)[:MOST_CHARACTERS]) for each in events]
+        shown = [(each.seq, each.excerpt(MOST_CHARACTERS)) for each in events]
         return self.page(request, subscriber, "skip", title="Skip events", form=form, batch=batch, events=shown)
 
     def drop_view(self, request: HttpRequest, id: int) -> HttpResponse:

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,6 +63,17 @@ class Batch(NamedTuple):
     first_seq: int
     last_seq: int
     attempts: int
+
+
+class QueuedEvent(msgspec.Struct):
+    """An event of a queue. `data` is its text, because JSON has numbers that Python has not, such as 1e400."""
+
+    seq: int = msgspec.field(name="$seq")
+    data: msgspec.Raw
+
+    def excerpt(self, most: int) -> str:
+        """Returns the first `most` characters of the event, for people."""
+        return bytes(self.data).decode()[:most]
 
 
 def set_paused(client_id: int, paused: bool) -> Script[None]:
@@ -143,12 +154,12 @@ def current_batch(client_id: int) -> Script[Batch | None]:
     return Batch(*found[0]) if found else None
 
 
-def events_of(queue: str, batch: Batch, now: int) -> Script[list[dict[str, Any]]]:
-    """Returns the first events of a batch, as records. Raises TopicNotFound."""
+def events_of(queue: str, batch: Batch, now: int) -> Script[list[QueuedEvent]]:
+    """Returns the first events of a batch. Raises TopicNotFound."""
     wanted = Diff(from_seq=batch.first_seq - 1, limit=MOST_SHOWN)
     _, window = yield from read_window(queue, wanted, now)
-    records: list[dict[str, Any]] = msgspec.json.decode(f"[{window.records or ''}]")
-    return [each for each in records if each["$seq"] <= batch.last_seq]
+    events = msgspec.json.decode(f"[{window.records or ''}]", type=list[QueuedEvent])
+    return [each for each in events if each.seq <= batch.last_seq]
 
 
 def skip(client_id: int, batch_id: str, upto: int, now: int) -> Script[int]:

@@ -105,6 +105,15 @@ def test_a_button_drops_the_counted_dead_letters(browser: Client, mails: None) -
     assert (entry.name, entry.after) == ("mails:dead", {"queue": "mails", "deleted": 2})
 
 
+def test_a_letter_with_a_number_that_python_has_not_is_shown(browser: Client, mails: None) -> None:
+    meta = b'{"x":1e400,"$dead_letter_from":"mails","$dead_letter_src_seq":17,"$dead_letter_error":"exit code 9"}'
+    wanted = Append([NewRecord(msgspec.Raw(b"1"), meta=msgspec.Raw(meta))])
+    append("mails:dead", wanted, columns(wanted.records, None, is_copy=True), now_ms())
+    letters = text(browser.get(PAGE).content.decode().partition("<h2>Dead letters</h2>")[2])
+    assert "17" in letters
+    assert "exit code 9" in letters
+
+
 def test_letters_behind_many_of_other_queues_have_a_page(browser: Client, mails: None) -> None:
     bury(*["others"] * 1000, "mails")
     assert "Yes, drop 1" in text(browser.get(PAGE).content.decode())

@@ -78,6 +78,15 @@ def test_a_page_shows_the_figures_the_batch_and_the_calls(browser: Client, shop:
     assert browser.get("/admin/subscriber/999999/").status_code == 404
 
 
+@pytest.mark.parametrize("number", ["1e400", "12345678901234567890.10"])
+def test_an_event_with_a_number_that_python_has_not_is_shown(browser: Client, shop: Subscriber, number: str) -> None:
+    wanted = Append([NewRecord(msgspec.Raw(b'{"type": "noop", "data": %b}' % number.encode()))])
+    append(shop.queue, wanted, check_rows(wanted), now_ms())
+    Subscriber.objects.update(batch_last_seq=4)
+    for url in (f"/admin/subscriber/{shop.pk}/", f"/admin/push/subscriber/{shop.pk}/skip/"):
+        assert number in browser.get(url).content.decode()
+
+
 def test_the_part_is_live(shop: Subscriber) -> None:
     assert "Success rate" in live.PARTS["subscriber"].render(f"3h/{shop.pk}")
 

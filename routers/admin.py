@@ -86,6 +86,15 @@ class RouterForm(DomainForm):
             if name in self.fields:
                 self.initial[name] = value
 
+    def clean(self) -> dict[str, Any]:
+        """Refuses a tag or seq that would be left out: without its tag, the router would forward every record."""
+        cleaned = super().clean()
+        if cleaned.get("filter_tag") and not cleaned.get("filter_op") and "filter_tag" in self.changed_data:
+            self.add_error("filter_op", "Choose how the tag below must match.")
+        if cleaned.get("start_seq") is not None and cleaned.get("start") != "seq":
+            self.add_error("start", "Choose to start after the seq below, or leave the seq empty.")
+        return cleaned
+
     def options(self) -> dict[str, Any]:
         """Returns the options of the form in the format of a PUT's body."""
         given = self.cleaned_data

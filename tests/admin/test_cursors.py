@@ -53,7 +53,7 @@ def test_the_list_shows_lag_in_one_query(browser: Client, owned: Cursor, queries
 
 @pytest.mark.parametrize(
     ("form", "seq"),
-    [({"at": "seq", "seq": "7"}, 7), ({"at": "head"}, 10), ({"at": "earliest", "seq": "3"}, 0)],
+    [({"at": "seq", "seq": "7"}, 7), ({"at": "head"}, 10), ({"at": "earliest"}, 0)],
 )
 def test_it_makes_and_moves_a_cursor(browser: Client, named: Cursor, form: dict[str, str], seq: int) -> None:
     assert browser.post(ADD, {"topic_name": "a", "name": "new", **form}).status_code == 302
@@ -75,6 +75,7 @@ def test_it_makes_and_moves_a_cursor(browser: Client, named: Cursor, form: dict[
         ({"seq": "-1"}, "expected a whole number of at least 0"),
         ({"seq": ""}, "the position of the cursor is missing"),
         ({"at": "moon"}, "not one of the available choices"),
+        ({"at": "head"}, "Choose to set the cursor to the seq below"),
     ],
 )
 def test_it_refuses_what_the_api_refuses(browser: Client, owned: Cursor, form: dict[str, str], told: str) -> None:

@@ -67,7 +67,8 @@ def test_a_router_that_stands_still_is_called_stalled(browser: Client, router: R
 @pytest.mark.parametrize(("start", "seq"), [("head", 3), ("earliest", 0), ("seq", 2)])
 def test_it_creates_a_router(browser: Client, start: str, seq: int) -> None:
     put("a", "1", "2", "3")
-    form = {**NEW, "start": start, "start_seq": "2", "filter_op": "Glob", "filter_tag": "public:*", "paused": "on"}
+    after = "2" if start == "seq" else ""
+    form = {**NEW, "start": start, "start_seq": after, "filter_op": "Glob", "filter_tag": "public:*", "paused": "on"}
     response = browser.post(ADD, form)
     assert response.status_code == 302, errors(response.content.decode())
     made = Router.objects.select_related("cursor", "source", "dest").get(name="a->b")
@@ -86,6 +87,8 @@ def test_it_creates_a_router(browser: Client, start: str, seq: int) -> None:
         ({"source_name": "b", "dest_name": "a"}, "cycle"),
         ({"source_name": "z", "dest_name": "b"}, "already has the source"),
         ({"filter_op": "Glob", "filter_tag": "x"}, "expected a prefix without *, and one * at its end"),
+        ({"filter_tag": "public:*"}, "Choose how the tag below must match"),
+        ({"start_seq": "2"}, "Choose to start after the seq below"),
         ({"start": "seq", "start_seq": "-1"}, "expected"),
         ({"start": "seq", "start_seq": ""}, "expected"),
         ({"guarantee": "maybe"}, "not one of the available choices"),
@@ -106,6 +109,15 @@ def test_it_changes_options_and_nothing_else(browser: Client, router: Router) ->
     changed = Router.objects.select_related("source", "dest").get()
     assert (changed.name, changed.source.name, changed.dest.name) == ("a->b", "a", "b")
     assert (changed.allow_cycle, changed.guarantee, changed.state) == (True, "exactly_once", "running")
+
+
+def test_a_filter_is_taken_away(browser: Client, router: Router) -> None:
+    filtered = {**OPTIONS, "filter_op": "Eq", "filter_tag": "public"}
+    assert browser.post(change(router), filtered).status_code == 302
+    assert "Choose how" in errors(browser.post(change(router), {**OPTIONS, "filter_tag": "other"}).content.decode())
+    assert Router.objects.get().filter_tag == "public"
+    assert browser.post(change(router), {**filtered, "filter_op": ""}).status_code == 302  # the tag that the page shows
+    assert Router.objects.get().filter_op is None
 
 
 def test_a_change_that_closes_a_cycle_is_refused(browser: Client, router: Router) -> None:

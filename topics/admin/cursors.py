@@ -54,6 +54,12 @@ class CursorForm(DomainForm):
         if "expected_seq" in self.fields and not self.instance._state.adding:
             self.fields["expected_seq"].initial = self.instance.seq
 
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if cleaned.get("seq") is not None and cleaned.get("at") != "seq" and "seq" in self.changed_data:
+            self.add_error("at", "Choose to set the cursor to the seq below, or leave the seq as it was.")
+        return cleaned
+
     def digest(self) -> str:
         return ""  # `expected_seq` checks the only value that changes
 

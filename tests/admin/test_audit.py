@@ -1,15 +1,20 @@
 """The audit log in the admin has every change of the admin, and is read-only."""
 
+import ast
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
 from routers.routers import RouterConfig
 from tests.admin.pages import put, rows, text
+from tests.instances import ROOT
 from tests.scripts import put_router
+from topics.admin.audit import ACTIONS, KINDS
 from topics.config import COLUMNS
 from topics.models import ApiKey, AuditEntry, Topic
 
@@ -57,6 +62,37 @@ def test_search_and_filters(browser: Client, query: dict[str, str], names: set[s
     more = {"actor": "user:7", "actor_name": "Boss", "origin": "10.0.0.1", "ts": now_ms() - 2 * HOUR_MS}
     entry(**more, action="delete", kind="router", name="r")
     assert {row[2] for row in found(browser, **query)} == names
+
+
+def test_the_filters_have_every_word_that_the_log_can_have() -> None:
+    """Reads the code for each entry that the product writes."""
+    noted = [each for app in apps.get_app_configs() if (ROOT / app.label).is_dir() for each in words(ROOT / app.label)]
+    kinds = {kind for _, kind in noted}
+    assert {action for action, _ in noted} == set(ACTIONS)
+    assert kinds == set(KINDS)
+
+
+def words(folder: Any) -> Iterator[tuple[str, str]]:
+    """Yields action and kind of each call of `audit.note` and its like in a folder."""
+    calls = [
+        each
+        for file in folder.rglob("*.py")
+        for each in ast.walk(ast.parse(file.read_text()))
+        if isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and getattr(each.func.value, "id", "") == "audit"
+    ]
+    for call in calls:
+        match call.func.attr, call.args:  # type: ignore[attr-defined]
+            case "note" | "note_all" | "entry", [action, kind, *_]:
+                yield from ((each, ast.literal_eval(kind)) for each in either(action))
+            case "note_difference", [kind, *_]:
+                yield "change", ast.literal_eval(kind)
+
+
+def either(word: ast.expr) -> list[str]:
+    """Returns the words of `"one" if … else "other"`, or the one word."""
+    return [*either(word.body), *either(word.orelse)] if isinstance(word, ast.IfExp) else [ast.literal_eval(word)]
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from topics.admin.pages import DomainAdmin, choice_column
 from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
-KINDS = ("topic", "router", "records", "cursor", "group", "schedule", "key", "bus")
+KINDS = ("topic", "router", "records", "cursor", "group", "schedule", "webhook", "key", "bus", "outbox", "signal")
 # The states before and after, as one text. A search reads entry by entry, from the newest: about 5 µs each.
 SAID = Concat(Cast("before", TextField()), Cast("after", TextField()))
-ACTIONS = ("create", "change", "delete", "redrive", "revoke", "rotate")
+ACTIONS = ("create", "change", "delete", "redrive", "replay", "revoke", "rotate", "skip")
 
 
 class Word(admin.SimpleListFilter):

@@ -54,8 +54,11 @@ def lies_below(path: str, url: str, below: tuple[str, ...]) -> bool:
     )
 
 
+MOST_WHOLE = 10**18 - 1
+
+
 def whole(text: str) -> int | None:
-    """Returns the whole number of a form or an address, or None for another text."""
+    """Returns the whole number of a form or an address, up to MOST_WHOLE, or None for another text."""
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 

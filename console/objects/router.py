@@ -14,7 +14,7 @@ from base.errors import InvalidRequest, RouterNotFound, TopicsError
 from base.units import amount, counted, duration
 from console.history import charts, rollups, series
 from console.live.live import part
-from console.site import Console, whole
+from console.site import MOST_WHOLE, Console, whole
 from console.templatetags.console import router_url
 from routers.lag import Lagging, lagging
 from routers.models import Router
@@ -142,7 +142,9 @@ class MoveForm(forms.Form):
             ("head", "at the source's head: skip all waiting records"),
         ],
     )
-    seq = forms.IntegerField(required=False, min_value=0, label="Seq", help_text="Forwarding continues after this seq.")
+    seq = forms.IntegerField(
+        required=False, min_value=0, max_value=MOST_WHOLE, label="Seq", help_text="Forwarding continues after this seq."
+    )
     expected = forms.IntegerField(widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:

@@ -11,10 +11,17 @@ from routers.models import Router
 from routers.routers import RouterConfig
 from routers.tasks import forward
 from store.script import run
-from tests.admin.pages import put, text
+from tests.admin.pages import errors, put, text
 from tests.scripts import delete_records, put_router, put_topic, set_paused
 from topics.config import Config
 from topics.models import AuditEntry, Cursor, Topic
+
+
+def test_a_seq_that_no_topic_has_is_refused(browser: Client, blocked: Router) -> None:
+    url = reverse("admin:console_move", args=["a->full"])
+    page = browser.post(url, {"to": "seq", "seq": "1000000000000000000", "expected": "2"}).content.decode()
+    assert "Ensure this value is less than or equal to" in errors(page)
+    assert "will not forward" not in text(page)
 
 
 @pytest.fixture

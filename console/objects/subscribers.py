@@ -6,12 +6,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 
 from base.clock import now_ms
+from base.errors import NotFound
 from base.units import amount, counted, duration, waits
 from console.history import charts, series
 from console.live.live import part
@@ -30,11 +31,11 @@ MOST_CHARACTERS = 2_000  # of an event of the batch that waits
 
 
 def found(id: int) -> tuple[Subscriber, ListedSubscriber]:
-    """Returns the subscriber, and its figures. Raises Http404."""
+    """Returns the subscriber, and its figures. Raises NotFound."""
     subscriber = Subscriber.objects.select_related("client").filter(pk=id).first()
     listed = run(figures.named([subscriber.queue])) if subscriber else []
     if subscriber is None or not listed:
-        raise Http404("this subscriber does not exist")
+        raise NotFound("this subscriber does not exist")
     return subscriber, listed[0]
 
 
@@ -49,7 +50,7 @@ def in_words(subscriber: Subscriber, listed: ListedSubscriber, now: int) -> str:
 
 
 def state(id: int, chosen: str, now: int) -> dict[str, Any]:
-    """Returns the part of the context that changes while the page is open. Raises Http404."""
+    """Returns the part of the context that changes while the page is open. Raises NotFound."""
     subscriber, listed = found(id)
     shown = series.window(chosen, now)
     own = series.read("topic", [listed.queue_id or 0], shown)[listed.queue_id or 0]
@@ -121,7 +122,7 @@ def page(site: Console, request: HttpRequest, id: int) -> HttpResponse:
 
 
 def pause(site: Console, request: HttpRequest, id: int) -> HttpResponse:
-    """Pauses or resumes deliveries, or lets the next attempt come at once. Takes a POST. Raises Http404 or PermissionDenied."""
+    """Pauses or resumes deliveries, or lets the next attempt come at once. Takes a POST. Raises NotFound or PermissionDenied."""
     if not request.user.has_perm(CHANGE):
         raise PermissionDenied
     if request.method == "POST":
@@ -135,7 +136,7 @@ def pause(site: Console, request: HttpRequest, id: int) -> HttpResponse:
 
 @part("subscriber", "push.view_subscriber")
 def live(subject: str) -> str:
-    """Returns the part of the page as HTML. Raises Http404."""
+    """Returns the part of the page as HTML. Raises NotFound."""
     chosen, _, id = subject.partition("/")
     context = state(whole(id) or 0, series.chosen(chosen), now_ms())
     return render_to_string("console/subscriber_part.html", context)

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from base.clock import now_ms
+from base.errors import NotFound
 from console.live import live
 from push.bus.names import QUEUE
 from push.models import BusClient, Delivery, Subscriber
@@ -89,6 +90,8 @@ def test_an_event_with_a_number_that_python_has_not_is_shown(browser: Client, sh
 
 def test_the_part_is_live(shop: Subscriber) -> None:
     assert "Success rate" in live.PARTS["subscriber"].render(f"3h/{shop.pk}")
+    with pytest.raises(NotFound):  # which a live part takes for the end of its object
+        live.PARTS["subscriber"].render("3h/999999")
 
 
 def test_it_is_paused_resumed_and_tried_again(browser: Client, shop: Subscriber) -> None:

@@ -95,7 +95,7 @@ def chart(shown: series.TimeRange) -> Any:
         charts.ChartLine("forwarded", "three", of_all.rates("forwarded")),
         *series.beside("all", 0, shown)(lambda past: past.rates("head_seq")),
     ]
-    return charts.chart("Records per second", shown.times, lines, lambda value: f"{charts.short(value)}/s")
+    return charts.chart("Records per second", shown.times, lines, charts.per_second)
 
 
 @part("overview", "topics.view_topic")

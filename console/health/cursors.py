@@ -55,6 +55,3 @@ class Stuck:
         self.after, self.known = (last[0][0] if last else 0), [id for id, *_ in rows]
         self.is_whole = self.is_whole or not last
         return [StuckCursor(*fields) for _, *fields in rows]
-
-
-stuck = Stuck()

@@ -40,6 +40,10 @@ def short(value: float) -> str:
     return ""
 
 
+def per_second(value: float) -> str:
+    return f"{short(value)}/s"
+
+
 def path(values: Values, most: float, left: float, width: float, top: float, height: float) -> str:
     """Returns the SVG path of a line, with gaps where values are unknown."""
     step = width / max(len(values) - 1, 1)

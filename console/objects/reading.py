@@ -84,7 +84,7 @@ def router_row(row: Any, topic_id: int) -> RouterRow:
     )
 
 
-def readers(topic_id: int, name: str, head: int, now: int) -> list[Reader]:
+def readers(topic_id: int, name: str, head: int) -> list[Reader]:
     """Returns the named cursors and the webhooks, the slowest first, then the watch sessions."""
     found = []
     for kind, cursor, seq, updated_ts in prepared(CURSORS, {"id": topic_id}):

@@ -78,7 +78,7 @@ def state(router: StoredRouter, chosen: str, now: int) -> dict[str, Any]:
                 charts.ChartLine("forwarded", "three", rates),
                 *ago(lambda past: past.rates("head_seq")),
             ],
-            lambda v: f"{charts.short(v)}/s",
+            charts.per_second,
             series.changes("router", router.name, shown),
         ),
         "lag_chart": charts.chart(

@@ -68,7 +68,7 @@ def state(id: int, chosen: str, now: int) -> dict[str, Any]:
             "Events queued per second",
             shown.times,
             [charts.ChartLine("events", "one", own.rates("head_seq"))],
-            lambda value: f"{charts.short(value)}/s",
+            charts.per_second,
         ),
         "queued_chart": charts.chart(
             "Queued events", shown.times, [charts.ChartLine("events", "two", own.values("lag"))]

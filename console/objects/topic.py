@@ -68,7 +68,7 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
                 charts.ChartLine("in", "one", rates),
                 *ago(lambda past: past.rates("head_seq")),
             ],
-            rate_text,
+            charts.per_second,
             series.changes("topic", topic.state.name, shown),
         ),
         "lag_chart": charts.chart(
@@ -83,12 +83,8 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
         "volume_chart": rollups.volume(topic.state.id, shown),
         "routers": reading.routers(topic.state.id, now),
         "mirror": run(sites.state(topic.state.name)),
-        "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq, now),
+        "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq),
     }
-
-
-def rate_text(value: float) -> str:
-    return f"{charts.short(value)}/s"
 
 
 def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:

@@ -84,7 +84,7 @@ def state(webhook: Stored, chosen: str, now: int) -> dict[str, Any]:
                 charts.ChartLine("failed calls", "two", failed),
                 *series.beside("hook", webhook.id, shown)(lambda past: past.rates("head_seq")),
             ],
-            lambda value: f"{charts.short(value)}/s",
+            charts.per_second,
         ),
         "time_chart": charts.chart(
             "Mean time of a call", shown.times, [charts.ChartLine("time", "one", means)], lambda ms: f"{ms:.0f} ms"

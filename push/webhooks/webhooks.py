@@ -191,10 +191,6 @@ class LeaseWait(Pause):
         return True
 
 
-class LeaseHeld(Exception):
-    """A process serves the webhook. It has been told to let go."""
-
-
 def unserved(name: str, work: Callable[[Stored], Script[T]]) -> Script[T]:
     """Returns the result of `work` on a webhook that no process serves, in one transaction. Raises NotFound."""
     while True:

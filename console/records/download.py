@@ -18,7 +18,7 @@ import msgspec
 from django.conf import settings
 
 from base.clock import now_ms
-from base.errors import Forbidden, InvalidRequest, NotFound
+from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
 from console.live.visitor import enter
 from console.records import records
@@ -142,8 +142,12 @@ def look_up(name: str) -> Held:
 
 
 def read(topic_id: int, name: str, floor: int, start: int, chosen: RecordFilter) -> records.RecordsPage:
+    """Raises TopicNotFound if the topic was deleted meanwhile: the page may lack records, and the rest does."""
     mend()
-    return records.page(topic_id, name, floor, start, start, False, chosen, PAGE, PAGE_BYTES)
+    page = records.page(topic_id, name, floor, start, start, False, chosen, PAGE, PAGE_BYTES)
+    if look_up(name).state.id != topic_id:
+        raise TopicNotFound(f"topic {name!r} was deleted, and another one has its name", topic=name)
+    return page
 
 
 def as_json(row: ShownRecord) -> bytes:

@@ -171,6 +171,24 @@ def test_downloads_have_a_cap(instances, tmp_path: Path) -> None:
         assert ask(server, "GET", "/admin/download/t.csv", Cookie=own).status == 429
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_download_of_a_topic_that_is_deleted_does_not_look_complete(
+    server: Instance, api: Api, cookie: str, again: bool
+) -> None:
+    name = f"deleted-{again}"
+    append(api, name, SHAPES["large"], 40)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
+    client.request("GET", f"/admin/download/{name}.ndjson", headers={"Cookie": cookie})
+    download = client.getresponse()
+    assert download.read(1000)
+    api.done("DELETE", f"/v0/topics/{name}")
+    if again:
+        append(api, name, "1", 1)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        download.read()
+    client.close()
+
+
 def test_a_download_that_fails_does_not_look_complete(instances) -> None:
     """Its connection ends before the body does."""
     server = instances()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import Any
@@ -360,6 +361,58 @@ def test_records_roll_in_and_wait_while_paused(chromium: Chromium, api: Api) -> 
     assert "held" not in chromium.text("#log")
     chromium.find("#hold").click()
     chromium.shows("#3", "#log")
+
+
+def test_records_are_shown_as_they_were_sent_also_after_a_way_back(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    api.append(name, "before")
+    chromium.visit(f"/admin/live/?topic={name}")
+    chromium.shows("0 behind", "#told")
+    data = {"10": [{"data": '},"data":{'}], "2": 9007199254740993, "data": {"data": [-0.0, 1.0]}}
+    meta = {"data": {"data": 1}}
+    api.done("POST", f"/v0/topics/{name}", {"records": [{"data": data, "meta": meta}, {"data": "next"}]})
+    chromium.shows("#3", "#log")
+    shown = chromium.run(
+        "return [...document.querySelectorAll('#log p')].map((row) => row.lastElementChild.textContent)"
+    )
+    assert [json.loads(each) for each in shown] == [data, "next"]
+    assert '"2"' in shown[0].partition('"10"')[2]
+    # The browser kept the page, and a person comes back to it.
+    chromium.run("dispatchEvent(new PageTransitionEvent('pagehide', {persisted: true}))")
+    chromium.run("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+    api.append(name, "later")
+    chromium.shows("later", "#log")
+
+
+def test_a_search_waits_for_the_end_of_a_name(chromium: Chromium, api: Api) -> None:
+    name = new_name("found")
+    for each in (name, f"{name}-audit"):
+        api.append(each, 1)
+    listed = "return [...document.querySelectorAll('#find-topics option')].map((each) => each.value)"
+    chromium.visit("/admin/topics/topic/")
+    chromium.find("body").send_keys("/")
+    field = chromium.driver.switch_to.active_element
+    field.send_keys(name[:-1])
+    until(lambda: name in chromium.run(listed), "the name")
+    field.send_keys(name[-1])
+    field.send_keys("-audit")
+    until(lambda: chromium.run(listed) == [f"{name}-audit"], "the longer name alone")
+    assert field.get_attribute("value") == f"{name}-audit"
+    # As a browser tells that an option was chosen.
+    chromium.run("arguments[0].dispatchEvent(new Event('input'))", field)
+    until(lambda: chromium.driver.current_url.endswith(f"/admin/topic/{name}-audit/"), "the topic's page")
+
+
+def test_a_graph_without_a_login_shows_no_login_page_in_its_panel(server: Instance, api: Api) -> None:
+    name = new_name("gone")
+    api.append(name, 1)
+    api.done("PUT", f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-to"})
+    with signed_in(server) as page:
+        page.visit(f"/admin/graph/?focus={name}")
+        page.shows("live", ".live-mark")
+        page.driver.delete_all_cookies()
+        page.run("return choose(document.querySelector('#network a[data-panel] > *').id)")
+        assert page.run("return document.querySelector('.panel').hidden")
 
 
 def test_keys_search_and_walk(chromium: Chromium, api: Api) -> None:

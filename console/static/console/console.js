@@ -54,6 +54,7 @@ function follow(address, events) {
     age();
   };
   const open = () => {
+    source?.close();
     source = new EventSource(last ? `${address}&lastEventId=${encodeURIComponent(last)}` : address);
     source.onopen = () => { away = false; age(); };
     source.onerror = () => {
@@ -64,12 +65,13 @@ function follow(address, events) {
     for (const [name, heard] of Object.entries(events)) {
       source.addEventListener(name, (event) => {
         last = event.lastEventId;
-        heard(JSON.parse(event.data));
+        heard(JSON.parse(event.data), event.data);
       });
     }
   };
   open();
   addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", (event) => event.persisted && open()); // the browser kept the page, and someone came back to it
 }
 
 // One cross in all charts of the page: the values of each at the same time. A finger or a mouse moves it.
@@ -121,15 +123,17 @@ for (const field of document.querySelectorAll("[data-complete]")) {
     field.setAttribute("list", list.id);
   }
   let urls = new Map(), asked = "";
-  field.addEventListener("input", async () => {
+  field.addEventListener("input", async ({ inputType }) => {
     const typed = field.value;
-    if (urls.has(typed) && field.type === "search") {
-      location.href = urls.get(typed); // one of the list was chosen
+    // Whether one of the list was chosen: a typed name may continue, as `orders` to `orders-audit`. Some browsers say no type.
+    const isChosen = [undefined, "insertReplacementText"].includes(inputType);
+    if (isChosen && urls.has(typed) && field.type === "search") {
+      location.href = urls.get(typed);
       return;
     }
     asked = typed;
     const answer = await fetch(`${field.dataset.complete}?q=${encodeURIComponent(typed)}`);
-    if (!answer.ok || asked !== typed) return;
+    if (!answer.ok || answer.redirected || asked !== typed) return; // redirected: to the login
     const { found } = await answer.json();
     urls = new Map(found.map(({ name, url }) => [name, url]));
     list.replaceChildren(...found.map(({ name }) => Object.assign(document.createElement("option"), { value: name })));

@@ -140,7 +140,7 @@ async function choose(id) {
   if (location.hash.slice(1) !== encodeURIComponent(chosen)) history.replaceState(null, "", chosen ? `#${encodeURIComponent(chosen)}` : location.pathname + location.search);
   const answer = address && (await fetch(address));
   if (chosen !== (address ? id : "")) return; // another one was chosen meanwhile
-  panel.hidden = !(answer && answer.ok);
+  panel.hidden = !(answer && answer.ok && !answer.redirected); // redirected: to the login
   outline();
   if (!panel.hidden) panel.lastElementChild.innerHTML = await answer.text();
 }

@@ -3,6 +3,24 @@
 
 const log = document.getElementById("log");
 const MOST_LINES = 1000;
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+/g;
+
+// The data of each record of an event, as it was sent. A parsed value would show long numbers rounded, and others not at all.
+function texts(json) {
+  const found = [];
+  let depth = 0, start = null, last = "";
+  for (const { 0: token, index } of json.matchAll(TOKEN)) {
+    if (start !== null && depth === 3 && (token === "," || token === "}")) {
+      found.push(json.slice(start, index).trim());
+      start = null;
+    }
+    if (depth === 3 && token === ":" && last === '"data"') start = index + 1; // of the event, its records and one of them
+    if (token === "{" || token === "[") depth += 1;
+    if (token === "}" || token === "]") depth -= 1;
+    last = token;
+  }
+  return found;
+}
 
 if (log) {
   const told = document.getElementById("told"), hold = document.getElementById("hold");
@@ -38,12 +56,13 @@ if (log) {
   };
 
   follow(log.dataset.tail, {
-    record: ({ topic, records, to_seq, head_seq }) => {
-      for (const record of records) {
+    record: ({ topic, records, to_seq, head_seq }, json) => {
+      const data = texts(json);
+      for (const [place, record] of records.entries()) {
         seen += 1;
         const time = new Date(record.$ts).toISOString().slice(11, 23);
         const about = [record.$tag, record.$node && `by ${record.$node}`].filter(Boolean).join(" ");
-        show(line([topic, `#${record.$seq}`, time, about, JSON.stringify(record.data)]));
+        show(line([topic, `#${record.$seq}`, time, about, data[place]]));
       }
       lags.set(topic, head_seq - to_seq);
       report();

@@ -14,7 +14,9 @@ from base.errors import NotReady, Outdated, TopicsError
 from outbox.losses import Lose
 from outbox.rows import Row
 from store.codec import Rows as Answer
-from store.script import Done, Script, Statement
+from store.database import is_locked_out
+from store.held import limited
+from store.script import Done, Script, Statement, atomically
 from topics import sealed
 from topics.append.appending import known_topic
 from topics.append.doubles import check_numbers
@@ -23,11 +25,12 @@ from topics.append.plain import Write
 from topics.append.records import Append, columns
 from topics.append.statements import MOST_RECORDS
 from topics.cache import CachedTopic, forget_known
-from topics.config import create_topic
+from topics.config import insert_topic
 from topics.heads import LOCK_FREE_VERSIONS, LOCK_VERSIONS
 from topics.hooks import hooks
 
 HELD = "another transaction holds the topic: the relay tries again"
+CREATE_MS = 10  # for a topic that another transaction creates. Several such topics are waited for one after the other
 
 Topics = dict[str, CachedTopic | TopicsError]
 
@@ -61,23 +64,31 @@ class Appends(NamedTuple):
 
 
 def find(names: Sequence[str], now: int) -> Script[Topics]:
-    """Returns the topics with these names, or the error of a topic that is absent and cannot be created.
+    """Returns the topics with these names, or the error of a topic that is absent and cannot be created now.
 
-    Called before the transaction. An append over HTTP creates its topic in the same way.
+    Called before the transaction. Raises NotReady if PostgreSQL is away.
     """
     found: Topics = {}
     for name in names:
         try:
             topic = yield from known_topic(name)
             if topic is None:
-                yield from create_topic(name, {}, now, noted=False)
+                yield from atomically(create(name, now))
                 topic = yield from known_topic(name)
             found[name] = topic or NotReady(HELD)  # deleted at this moment
-        except NotReady:
-            raise  # PostgreSQL is away
+        except NotReady as error:
+            if not is_locked_out(error):
+                raise
+            found[name] = NotReady(HELD)  # another transaction creates it, and its commit may take any time
         except TopicsError as error:
             found[name] = error
     return found
+
+
+def create(name: str, now: int) -> Script[None]:
+    """Creates an absent topic, in the transaction of the caller."""
+    yield limited(CREATE_MS)
+    yield from insert_topic(name, {}, now)
 
 
 def append_all(rows: Mapping[str, list[Row]], topics: Topics, now: int, *, waits: bool) -> Script[Appends]:

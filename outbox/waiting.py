@@ -19,8 +19,8 @@ LEAST_MS, MOST_MS = 100, 10_000  # between two tries. A topic waits as long as i
 
 DUE = "SELECT topic FROM outbox_stopped WHERE next_ts <= %s ORDER BY next_ts LIMIT %s"
 NEXT = "SELECT min(next_ts) FROM outbox_stopped"
-# `skip` holds the row for a moment.
 LOCK = "SELECT since_ts FROM outbox_stopped WHERE topic = %s FOR UPDATE"
+LOCK_FREE = f"{LOCK} SKIP LOCKED"  # for the relay: while `skip` holds the row of a topic, the other topics do not wait
 FIRST = f"""
 SELECT place, ts, size, tag, node, key, data::text, meta::text
   FROM (SELECT *, sum(size) OVER (ORDER BY place) - size AS before
@@ -29,7 +29,10 @@ SELECT place, ts, size, tag, node, key, data::text, meta::text
 """
 DONE = "DELETE FROM outbox_waiting WHERE topic = %s AND place <= %s"
 GO_ON = "DELETE FROM outbox_stopped WHERE topic = %s"
-STAY = "UPDATE outbox_stopped SET code = %s, message = %s, next_ts = %s WHERE topic = %s"
+STAY = """
+UPDATE outbox_stopped SET code = %s, message = %s, next_ts = %s
+ WHERE topic = (SELECT topic FROM outbox_stopped WHERE topic = %s FOR NO KEY UPDATE SKIP LOCKED)
+"""
 SKIP = """
 DELETE FROM outbox_waiting
  WHERE topic = %(topic)s AND place = (SELECT place FROM outbox_waiting WHERE topic = %(topic)s ORDER BY place LIMIT 1)
@@ -114,9 +117,11 @@ def try_again(name: str, after: int, now: int) -> Script[Tried]:
 
     def move() -> Script[tuple[Appends | None, Tried]]:
         yield from begin()
-        locked = yield Statement(LOCK, (name,))
+        locked = yield Statement(LOCK_FREE, (name,))
+        if not locked:
+            return None, Tried(after, False)
         rows = [Row(*row) for row in (yield Statement(FIRST, (name, after)))]
-        if not locked or not rows:
+        if not rows:
             yield Statement(GO_ON, (name,))
             return None, Tried(after, False)
         appends = yield from append_all({name: rows}, topics, now, waits=False)

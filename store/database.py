@@ -69,6 +69,13 @@ def translated(error: BaseException) -> TopicsError | None:
     return None
 
 
+def is_locked_out(error: TopicsError) -> bool:
+    """Returns whether the cause of the error is a lock that another transaction holds."""
+    cause = error.__cause__
+    cause = cause.__cause__ if isinstance(cause, django.db.Error) else cause
+    return isinstance(cause, psycopg.errors.LockNotAvailable)
+
+
 @functools.cache
 def lacking(missing: str) -> str:
     """Returns the message about an object that PostgreSQL does not find. `missing`: PostgreSQL's message. Logs each only once."""

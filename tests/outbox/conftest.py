@@ -25,7 +25,12 @@ def client(transactional_db: None) -> Iterator[Clients]:
 
 
 @pytest.fixture
-def relay(client: Clients) -> Relay:
-    from outbox.relay import Relay
+def relay(client: Clients) -> Iterator[Relay]:
+    """Its session has the limits of a relay: a round that waits for the lock of another session for too long raises NotReady."""
+    from django.db import connection
 
-    return Relay()
+    from outbox.relay import Relay, connect
+
+    connect()
+    yield Relay()
+    connection.close()

@@ -7,7 +7,7 @@ import pytest
 from base.clock import now_ms
 from base.errors import NotFound, Throttled
 from outbox.relay import Relay
-from outbox.waiting import retry, skip, waiting
+from outbox.waiting import LOCK, retry, skip, waiting
 from store.script import run
 from tests.outbox.clients import Client, Clients, finish, read
 from tests.scripts import diff, put_topic
@@ -145,6 +145,41 @@ def test_a_held_topic_stops_no_other(client: Clients, relay: Relay) -> None:
         assert told() == {"held": (1, "not_ready")}
     again(relay)
     assert read("held") == [0, 1]
+
+
+def test_a_topic_that_another_transaction_creates_stops_no_other(client: Clients, relay: Relay) -> None:
+    one, creator = client(), client()
+    with creator.transaction():
+        creator.execute("""SELECT topics.append('new', '[{"data": 0}]')""")
+        emit(one, "new", 1)
+        emit(one, "free", 1)
+        finish(relay)
+        emit(one, "new", 2)
+        emit(one, "free", 2)
+        again(relay)
+        assert read("free") == [1, 2]
+        assert told() == {"new": (2, "not_ready")}
+    again(relay)
+    assert read("new") == [0, 1, 2]
+
+
+def test_a_topic_whose_record_is_being_skipped_stops_no_other(client: Clients, relay: Relay) -> None:
+    one, operator = client(), client()
+    put_topic("sealed", Config(sealed=True), now_ms())
+    emit(one, "sealed", 1)
+    finish(relay)
+    put_topic("sealed", Config(sealed=False), now_ms())
+    run(retry("sealed"))
+    with operator.transaction():
+        operator.execute(LOCK, ["sealed"])
+        emit(one, "sealed", 2)
+        emit(one, "free", 1)
+        relay.due_ts = 0
+        finish(relay)
+        assert read("free") == [1]
+        assert told() == {"sealed": (2, "topic_sealed")}
+    again(relay)
+    assert read("sealed") == [1, 2]
 
 
 def test_a_reconfigured_and_a_deleted_topic_get_their_records(client: Clients, relay: Relay) -> None:

@@ -15,6 +15,8 @@ from outbox.rows import CAPTURED, Row
 from store.script import Script, Statement
 from topics.append.statements import array, texts
 
+# While another transaction ends a capture, it holds the row until its commit. The records of all topics would wait with this
+# statement, so the figures of such a capture are not added.
 NOTE = """
 UPDATE outbox_capture c
    SET changes = c.changes + found.changes, lost = c.lost + found.lost, error = coalesce(found.error, c.error),
@@ -22,6 +24,7 @@ UPDATE outbox_capture c
   FROM ROWS FROM (unnest(%(ids)s::bigint[]), unnest(%(changes)s::bigint[]), unnest(%(losses)s::bigint[]),
                   json_array_elements_text(%(errors)s::json)) AS found (id, changes, lost, error)
  WHERE c.id = found.id
+   AND c.id = ANY (ARRAY(SELECT id FROM outbox_capture WHERE id = ANY (%(ids)s::bigint[]) FOR NO KEY UPDATE SKIP LOCKED))
 """
 
 
@@ -89,7 +92,7 @@ def unpacked(pack: Pack, row: Row) -> Iterator[Row]:
 
 
 def note(noted: dict[int, Noted], now: int) -> Script[None]:
-    """Adds the figures of captures to their rows, in the transaction of the caller."""
+    """Adds the figures of captures to their rows, in the transaction of the caller. Waits for no other transaction."""
     if noted:
         found = noted.values()
         wanted = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from base.errors import InvalidRequest, NotReady, Outdated
 from outbox.appends import Appends, append_all, find
-from outbox.drain import STOPPED, Look, begin, look
+from outbox.drain import LOCK_MS, STOPPED, Look, begin, look
 from outbox.packs import pack_of, unpacked
 from outbox.rows import Row
 from store.codec import Rows as Answer
@@ -27,8 +27,9 @@ SELECT id, topic, relid, relid::regclass::text, json_build_object('table', named
   FROM outbox_capture WHERE snapshot = 'running' AND EXISTS (SELECT FROM pg_class WHERE oid = relid)
  ORDER BY id <= %s::bigint, id LIMIT 1
 """
-# The snapshot of the transaction begins after this lock. Otherwise a table that was rewritten in between would look empty.
 ISOLATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+LIMIT = f"SET LOCAL lock_timeout = '{LOCK_MS}ms'"  # for an index of the table that another transaction builds again
+# The snapshot of the transaction begins after this lock. Otherwise a table that was rewritten in between would look empty.
 LOCK = "LOCK TABLE {} IN ACCESS SHARE MODE NOWAIT"
 IS_SAME = "SELECT %s::regclass::oid = %s::oid"
 READ = "SELECT entry, reached::text FROM capture_chunk(%s, %s, %s)"
@@ -42,7 +43,11 @@ UPDATE outbox_capture
        error_ts = CASE WHEN %(error)s::text IS NULL THEN error_ts ELSE %(now)s::bigint END
  WHERE id = %(id)s::bigint
 """
-FAIL = "UPDATE outbox_capture SET error = %s, error_ts = %s WHERE id = %s"
+# The transaction that holds the table may also end the capture, and then holds this row.
+FAIL = """
+UPDATE outbox_capture SET error = %s, error_ts = %s
+ WHERE id = (SELECT id FROM outbox_capture WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)
+"""
 
 
 class Snapshot(NamedTuple):
@@ -82,6 +87,7 @@ def look_with(snapshot: Snapshot, seen: str | None, most: int) -> Script[tuple[L
 
     def read() -> Script[tuple[Look, SnapshotChunk | None]]:
         yield Statement(ISOLATE)
+        yield Statement(LIMIT)
         yield Statement(LOCK.format(snapshot.table))
         found = yield from look(seen, most)
         if len(found.listed) >= most:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -177,6 +178,24 @@ def test_an_error_never_fails_the_statement_of_the_application(shop: Client, rel
     shop.execute("DELETE FROM shop.orders WHERE number = 2")
     finish(relay)
     assert [(tag, change["op"]) for tag, change in told("fails")] == [("2", "delete")]
+
+
+def test_a_capture_that_a_transaction_ends_holds_up_no_topic(shop: Client, relay: Relay, client: Clients) -> None:
+    """The figures of the capture are not final before the commit, and nobody waits for them."""
+    ending = client()
+    shop.execute("SELECT topics.capture('shop.orders', 'ended')")
+    shop.execute("INSERT INTO shop.orders VALUES (1)")
+    shop.execute("ALTER TABLE shop.orders RENAME TO sales")  # the relay notes it in the row of the capture
+    shop.execute("SELECT topics.emit('other', '1')")
+    with ending.transaction(force_rollback=True):
+        ending.execute("SELECT topics.uncapture('shop.sales')")
+        finish(relay)
+        assert [len(told(topic)) for topic in ("ended", "other")] == [1, 1]
+    shop.execute("INSERT INTO shop.sales VALUES (2)")
+    relay.whole_at = -math.inf
+    finish(relay)
+    assert [tag for tag, _ in told("ended")] == ["1", "2"]
+    assert shop.execute('SELECT "table", changes, lost FROM topics.captures').fetchall() == [("shop.sales", 1, 0)]
 
 
 def test_a_loss_below_the_floor_keeps_its_reason(shop: Client, relay: Relay) -> None:

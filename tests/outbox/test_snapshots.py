@@ -124,6 +124,22 @@ def test_a_snapshot_waits_for_its_table(stock: Client, client: Clients, relay: R
     assert followed(told("stock")) == in_table(stock)
 
 
+@pytest.mark.parametrize("statement", ["SELECT topics.uncapture('shop.stock')", "REINDEX INDEX shop.stock_pkey"])
+def test_a_snapshot_holds_up_no_other_topic(stock: Client, client: Clients, relay: Relay, statement: str) -> None:
+    """While a transaction that is open holds the capture, or an index of the table."""
+    stock.execute("SELECT topics.capture('shop.stock', 'stock', snapshot => true)")
+    holder = client()
+    with holder.transaction(force_rollback=True):
+        holder.execute(statement.encode())
+        stock.execute("SELECT topics.emit('other', '1')")
+        finish(relay)
+        assert told("other") == [(None, "1")]
+        assert stock.execute("SELECT state, snapshot_rows FROM topics.captures").fetchall() == [("snapshot", 0)]
+    relay.snapshots.next_at = 0.0
+    finish(relay)
+    assert followed(told("stock")) == in_table(stock)
+
+
 KEYS = """
 CREATE DOMAIN shop.code AS varchar(3);
 CREATE TABLE shop.keys AS

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg import sql
 
 from base.clock import now_ms
 from console.health.problems import of_captures
@@ -209,6 +210,36 @@ def test_a_loss_below_the_floor_keeps_its_reason(shop: Client, relay: Relay) -> 
         )
     assert lost("short") == ("mixed", 2)
     assert lost("short", 2) == (None, 2)
+
+
+# The names in our own SQL (capture_sql, capture_chunk), and signs that mean something to it.
+NAMES = (
+    "place", "entry", "old", "other", "new", "number", "number$", "change", "told", "reached", "keys", "key", "name", "kind",
+    "a", "b", "rows_before", "rows_after", "known", "op", "concat", "to_json", "%s", "%1$s", "$1", "\"", "'", "\\",
+)  # fmt: skip
+
+
+def test_columns_can_have_any_name(shop: Client, relay: Relay) -> None:
+    names, key = (
+        sql.SQL(", ").join(map(sql.Identifier, each)) for each in (NAMES, ("place", "entry", "reached", "keys", "old"))
+    )
+    columns = sql.SQL(", ").join(sql.SQL("{} text DEFAULT 'x'").format(sql.Identifier(name)) for name in NAMES)
+    shop.execute(sql.SQL("CREATE TABLE shop.rows_after ({}, PRIMARY KEY ({}))").format(columns, key))
+    fill = sql.SQL("INSERT INTO shop.rows_after ({}) VALUES ({})")
+    for row in "12":
+        shop.execute(fill.format(names, sql.SQL(", ").join([sql.Literal(row)] * len(NAMES))))
+    shop.execute("SELECT topics.capture('shop.rows_after', 'names', snapshot => true)")
+    finish(relay)
+    shop.execute("INSERT INTO shop.rows_after DEFAULT VALUES")
+    for name in NAMES:  # also those of the key
+        shop.execute(sql.SQL("UPDATE shop.rows_after SET {0} = {0} || 'y'").format(sql.Identifier(name)))
+    shop.execute("DELETE FROM shop.rows_after WHERE place = '1y'")
+    finish(relay)
+    expected = held(shop, "shop.rows_after", "json_build_array(place, entry, reached, keys, old)::text")
+    assert len(expected) == 2
+    rows = followed(told("names"))
+    assert {json.dumps(json.loads(tag or "")): row for tag, row in rows.items()} == expected
+    assert shop.execute("SELECT lost, state FROM topics.captures").fetchall() == [(0, "live")]
 
 
 VALUES = """

@@ -12,6 +12,7 @@ DECLARE
     behind  record;
     changed record;  -- the SQL of the old values that changed, each with a comma in front, and of whether the key changed
     checks  text;    -- the SQL of an entry, or of the reason against it
+    number  text := 'number';  -- of a row: a name that no column of the table has
 BEGIN
     SELECT * INTO limits FROM door_limits;
     SELECT * INTO before FROM capture_row(known, p_relid, 'b');
@@ -36,16 +37,20 @@ BEGIN
                       'concat(''['', %s, '',{"op":"%s","new":'', %s, ''}]'') AS entry FROM rows_after a OFFSET 0) told',
                       format(checks, 'entry'), behind.tag, lower(p_op), behind.whole);
     END IF;
+    WHILE EXISTS (SELECT FROM pg_attribute WHERE attrelid = p_relid AND attname = number) LOOP
+        number := number || '$';
+    END LOOP;
     RETURN format(
         'SELECT place, CASE WHEN other IS NULL THEN %1$s ELSE concat(%1$s, '','', %2$s) END AS entry FROM ('
-        'SELECT b."$place" AS place, '
+        'SELECT b.%9$I AS place, '
         'CASE WHEN %3$s THEN concat(''['', %4$s, '',{"op":"delete","old":'', %5$s, ''}]'') '
-        'ELSE concat(''['', %6$s, '',{"op":"update","old":{'', substr(old, 2), ''},"new":'', %7$s, ''}]'') END AS entry, '
+        'ELSE concat(''['', %6$s, '',{"op":"update","old":{'', substr(change.old, 2), ''},"new":'', %7$s, ''}]'') END AS entry, '
         'CASE WHEN %3$s THEN concat(''['', %6$s, '',{"op":"insert","new":'', %7$s, ''}]'') END AS other '
-        'FROM (SELECT row_number() OVER () AS "$place", * FROM rows_before) b '
-        'JOIN (SELECT row_number() OVER () AS "$place", * FROM rows_after) a ON a."$place" = b."$place" '
+        'FROM (SELECT row_number() OVER () AS %9$I, * FROM rows_before) b '
+        'JOIN (SELECT row_number() OVER () AS %9$I, * FROM rows_after) a ON a.%9$I = b.%9$I '
         'CROSS JOIN LATERAL (SELECT concat(%8$s) AS old OFFSET 0) change '
-        'WHERE old <> '''' OFFSET 0) told',
-        format(checks, 'entry'), format(checks, 'other'), changed.key, before.tag, before.whole, behind.tag, behind.whole, changed.old);
+        'WHERE change.old <> '''' OFFSET 0) told',
+        format(checks, 'entry'), format(checks, 'other'), changed.key, before.tag, before.whole, behind.tag, behind.whole, changed.old,
+        number);
 END
 $$;

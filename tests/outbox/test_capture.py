@@ -242,6 +242,15 @@ def test_columns_can_have_any_name(shop: Client, relay: Relay) -> None:
     assert shop.execute("SELECT lost, state FROM topics.captures").fetchall() == [(0, "live")]
 
 
+def test_json_that_topics_refuse_is_a_loss_of_its_own_row_alone(shop: Client, relay: Relay) -> None:
+    shop.execute("CREATE TABLE shop.notes (name text PRIMARY KEY, note json)")
+    shop.execute("SELECT topics.capture('shop.notes', 'notes')")
+    shop.execute("INSERT INTO shop.notes VALUES ('a', '1'), ('b', %s), ('c', '3')", [r'{"half": "\ud800"}'])
+    finish(relay)
+    assert [tag for tag, _ in told("notes")] == ["a", "c"]
+    assert lost("notes", 1) == ("capture", 2)
+
+
 VALUES = """
 CREATE TYPE shop.mood AS ENUM ('ok');
 CREATE TYPE shop.pair AS (a int, b text);

@@ -25,8 +25,8 @@ BEGIN
       FROM capture_columns(p_relid, known.key, known.columns);
     -- The bound leaves 512 bytes of a record to its meta.
     checks := 'CASE WHEN octet_length(%1$s) > ' || limits.record_bytes - 512
+              || CASE WHEN changed.has_json THEN ' OR capture_is_odd(%1$s)' ELSE '' END  -- before ->>, which fails at such JSON
               || CASE WHEN before.is_short THEN '' ELSE format(' OR octet_length(%%1$s::json ->> 0) > %s', limits.tag_bytes) END
-              || CASE WHEN changed.has_json THEN ' OR capture_is_odd(%1$s)' ELSE '' END
               || format(' THEN capture_refused(%%1$s, %s, %L) ELSE %%1$s END', limits.record_bytes - 512, known.fails AND p_op <> 'READ');
     IF p_op = 'DELETE' THEN
         RETURN format('SELECT place, %s AS entry FROM (SELECT row_number() OVER () AS place, '

@@ -43,7 +43,7 @@ def owner(server: Instance) -> Iterator[Session]:
 
 @pytest.fixture
 def login(server: Instance, owner: Session) -> Iterator[Callable[..., Session]]:
-    """`login("topics_writer", …)` makes a login with these roles, and connects as this login with a search_path of its own."""
+    """`login("topics_writer", …)` makes a login with these roles, and connects as this login with settings of its own."""
     names: list[str] = []
     with contextlib.ExitStack() as stack:
 
@@ -53,7 +53,7 @@ def login(server: Instance, owner: Session) -> Iterator[Callable[..., Session]]:
             owner.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(sql.Identifier(role)))
             for each in roles:
                 owner.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(each), sql.Identifier(role)))
-            options = "-csearch_path=pg_catalog"
+            options = "-csearch_path=pg_catalog -cstandard_conforming_strings=off -carray_nulls=off"
             session = psycopg.connect(
                 server.servers.database_url, user=role, password="secret", autocommit=True, options=options
             )

@@ -53,7 +53,9 @@ def test_every_function_is_tried_and_documented(owner: Session) -> None:
         assert comment, name
         assert not is_public, name
         assert is_definer, name
-        assert config == (None if name == "emit" else ["search_path=public, pg_temp"]), name
+        assert config == (
+            None if name == "emit" else ["search_path=public, pg_temp", "standard_conforming_strings=on"]
+        ), name
     for name in OF_OWNERS:
         comment, is_public, is_definer, _ = ours[name]
         assert (bool(comment), is_public, is_definer) == (True, False, False), name

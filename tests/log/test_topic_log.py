@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import connection
 from django.db.utils import ProgrammingError
@@ -12,7 +13,8 @@ from django.db.utils import ProgrammingError
 from base.clock import now_ms
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror
-from tests.scripts import delete_records, delete_topic, diff, put_topic
+from tests.scripts import append, delete_records, delete_topic, diff, put_topic
+from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
 from topics.config import Config
 from topics.read.diff import Diff
@@ -90,6 +92,16 @@ def test_each_row_says_where_it_is_stored() -> None:
     assert rows("SELECT home_topic, home_seq, path FROM topic_log WHERE topic = 'last'") == [
         ("t", 1, ["t>middle", "middle>last"])
     ]
+
+
+def test_an_analyst_may_have_other_settings() -> None:
+    wanted = Append([NewRecord(msgspec.Raw(b"1"), meta=msgspec.Raw(meta)) for meta in (b"{ }", b'{"a": "}"}')])
+    append("t", wanted, check_rows(wanted), NOW)
+    mirror("t", "stamped", guarantee="exactly_once")
+    shown = read("stamped")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL standard_conforming_strings = off")
+    assert logged("stamped") == shown
 
 
 @pytest.mark.parametrize("secret", ["topics_apikey", "topics_auditentry", "auth_user", "django_session"])

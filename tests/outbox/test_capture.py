@@ -242,6 +242,19 @@ def test_columns_can_have_any_name(shop: Client, relay: Relay) -> None:
     assert shop.execute("SELECT lost, state FROM topics.captures").fetchall() == [(0, "live")]
 
 
+def test_settings_of_a_session_change_no_change(shop: Client, relay: Relay) -> None:
+    """An application may have any settings, by its role or its database."""
+    shop.execute("ALTER TABLE shop.orders ALTER state SET NOT NULL, ADD UNIQUE (state, id)")
+    shop.execute("SET standard_conforming_strings = off; SET escape_string_warning = off; SET array_nulls = off")
+    shop.execute("SELECT topics.capture('shop.orders', 'settings', key => 'state, id')")
+    shop.execute("INSERT INTO shop.orders VALUES (1, 'a', 1, %s)", ['{"a": "ü"}'])
+    finish(relay)
+    one = {"id": "1", "state": "a", "total": "1", "note": {"a": "ü"}}
+    assert told("settings") == [('["a",1]', {"op": "insert", "new": one})]
+    assert shop.execute("SELECT state, key FROM topics.captures").fetchall() == [("live", "state, id")]
+    shop.execute("SELECT topics.uncapture('shop.orders')")
+
+
 def test_json_that_topics_refuse_is_a_loss_of_its_own_row_alone(shop: Client, relay: Relay) -> None:
     shop.execute("CREATE TABLE shop.notes (name text PRIMARY KEY, note json)")
     shop.execute("SELECT topics.capture('shop.notes', 'notes')")

@@ -1,7 +1,7 @@
 CREATE OR REPLACE FUNCTION topics.ack(
     topic text, node text, seqs bigint[], lease_ids uuid[] DEFAULT NULL
 ) RETURNS TABLE (seq bigint, settled boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     limits door_limits;

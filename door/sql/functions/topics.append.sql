@@ -1,7 +1,7 @@
 CREATE OR REPLACE FUNCTION topics.append(
     topic text, records json, node text DEFAULT NULL, idempotency_key text DEFAULT NULL, expected_head bigint DEFAULT NULL
 ) RETURNS TABLE (first_seq bigint, last_seq bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     now_ms constant bigint := extract(epoch FROM clock_timestamp()) * 1000;

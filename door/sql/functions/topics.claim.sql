@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION topics.claim(topic text, node text, "max" integer DEFAULT 1, lease_ms bigint DEFAULT NULL)
 RETURNS TABLE (seq bigint, lease_id uuid, deadline bigint, ts bigint, tag text, deliveries integer, meta json, data json)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     now_ms  constant bigint := extract(epoch FROM clock_timestamp()) * 1000;

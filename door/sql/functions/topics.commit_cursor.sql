@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION topics.commit_cursor(topic text, name text, seq bigint, expected_seq bigint DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     now_ms constant bigint := extract(epoch FROM clock_timestamp()) * 1000;

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION topics.lag(topic text, name text DEFAULT NULL) RETURNS TABLE (lag bigint, oldest_ms bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     now_ms  constant bigint := extract(epoch FROM clock_timestamp()) * 1000;

@@ -1,7 +1,7 @@
 CREATE OR REPLACE FUNCTION topics.nack(
     topic text, node text, seqs bigint[], lease_ids uuid[] DEFAULT NULL, delay_ms bigint DEFAULT 0, error text DEFAULT NULL
 ) RETURNS TABLE (seq bigint, settled boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     limits door_limits;

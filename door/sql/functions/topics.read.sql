@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION topics.read(topic text, from_seq bigint DEFAULT 0, "limit" integer DEFAULT 256, match text DEFAULT NULL)
 RETURNS TABLE (seq bigint, ts bigint, node text, tag text, meta json, data json, reason text, gap_from bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     now_ms  constant bigint := extract(epoch FROM clock_timestamp()) * 1000;

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION topics.read_cursor(topic text, name text) RETURNS bigint
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     known topics_topic;

@@ -9,8 +9,8 @@
 -- changes: a row of the outbox for each would take longer than all the rest.
 CREATE OR REPLACE FUNCTION topics.capture_changes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path FROM CURRENT SET timezone = 'UTC' SET datestyle = 'ISO' SET intervalstyle = 'iso_8601' SET bytea_output = 'hex'
-SET extra_float_digits = 1 SET jit = off SET work_mem = '64MB' SET enable_mergejoin = off SET enable_nestloop = off
+SET search_path FROM CURRENT SET standard_conforming_strings = on SET timezone = 'UTC' SET datestyle = 'ISO' SET intervalstyle = 'iso_8601'
+SET bytea_output = 'hex' SET extra_float_digits = 1 SET jit = off SET work_mem = '64MB' SET enable_mergejoin = off SET enable_nestloop = off
 AS $$
 DECLARE
     known    outbox_capture;

@@ -1,6 +1,6 @@
 -- The part of topics.uncapture with the rights of the owner of topics. p_found: the table, or NULL if none has the name.
 CREATE OR REPLACE FUNCTION topics.capture_forget(p_found oid, p_name text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 DECLARE
     known outbox_capture;
 BEGIN

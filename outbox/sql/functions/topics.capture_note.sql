@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION topics.capture_note(
     relation oid, topic text, key text, columns text, snapshot boolean, on_error text
 ) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 #variable_conflict use_column
 DECLARE
     known  pg_class;

@@ -1,7 +1,7 @@
 -- The part of topics.emit for a record that is not valid at first sight, or that the login may not write: raises its error, or
 -- writes it.
 CREATE OR REPLACE FUNCTION topics.emit_checked(topic text, data json, tag text, node text, meta json, key text) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 BEGIN
     IF emit_checked.data IS NULL THEN
         PERFORM door_check(emit_checked.topic, 'write');

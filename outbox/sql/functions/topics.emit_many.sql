@@ -1,7 +1,7 @@
 -- topics.emit for many records of one topic, in their order. `records` is a JSON array as in the body of an append over HTTP: objects
 -- with data, and with tag, node, meta and key if you like. Returns their number.
 CREATE OR REPLACE FUNCTION topics.emit_many(topic text, records json, node text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 BEGIN
     RETURN outbox_write(emit_many.topic, emit_many.records, emit_many.node);
 END

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION pipeline_append(
     p_topic text, p_writer text, p_partition integer, p_batch bigint, p_expected bigint,
     p_data json, p_tags json, p_nodes json, p_metas json
 ) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 DECLARE
     now_ms  bigint := extract(epoch FROM clock_timestamp()) * 1000;
     locked  record;

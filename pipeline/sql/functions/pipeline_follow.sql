@@ -3,7 +3,7 @@
 -- It runs with the rights of its owner, for logins of the role topics_writer. The topic's row is locked against a delete, because a
 -- cursor must not outlive its topic.
 CREATE OR REPLACE FUNCTION pipeline_follow(p_topic text, p_cursor text, p_seq bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 DECLARE
     found_id bigint;
     owner    text;

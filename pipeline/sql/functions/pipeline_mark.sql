@@ -3,7 +3,7 @@
 --
 -- It runs with the rights of its owner, so that a login of the role topics_writer can note facts and change no other row.
 CREATE OR REPLACE FUNCTION pipeline_mark(p_topics text[], p_writer text, p_batch bigint, p_number bigint) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
     INSERT INTO pipeline_written AS w (topic_id, writer, partition, batch, records, ts)
     SELECT id, p_writer, -1, p_batch, p_number, extract(epoch FROM clock_timestamp()) * 1000
       FROM topics_topic WHERE name = ANY (p_topics)

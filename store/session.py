@@ -16,6 +16,7 @@ SET IntervalStyle = postgres;
 SET TimeZone = 'UTC';
 SET bytea_output = hex;
 SET standard_conforming_strings = on;
+SET array_nulls = on;
 SET statement_timeout = 0;
 SET lock_timeout = 0
 """

@@ -29,6 +29,7 @@ HOSTILE = {
     "TimeZone": "Asia/Tokyo",
     "bytea_output": "escape",
     "standard_conforming_strings": "off",
+    "array_nulls": "off",
     "statement_timeout": "1h",
     "lock_timeout": "1h",
 }

@@ -3,7 +3,7 @@
 A file is named after its object. `topics.read.sql` has an object of the schema `topics`, and names without a schema belong to the
 schema of our tables, which is `public` or another one. A function that other logins call with settings of their own says
 `SET search_path FROM CURRENT SET standard_conforming_strings = on`: while objects are applied, the path has only the schema of
-our tables, and each session reads the text of a function anew.
+our tables, and each session reads the text of a function by its own settings.
 
 Objects have no history. `manage.py migrate` applies them after the migrations: each object that the database lacks or has with
 another text, all in one transaction. An older version that is started again applies its own texts in the same way.

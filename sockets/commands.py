@@ -23,6 +23,8 @@ from topics.cache import cached
 from watch.sessions import Selection, Start, Watch
 from wire.access.keys import Key
 from wire.endpoint import Endpoint
+from wire.request import upload
+from wire.request.inflate import too_large
 from wire.request.parse import Request, parse
 
 LONGEST_ID = 256  # bytes of a request_id
@@ -137,6 +139,7 @@ CALLS = {
 }
 NO_QUERY = {op: each.endpoint.query() for op, each in CALLS.items() if each.endpoint.query is not None}
 OTHERS: dict[str, type[Any]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "join": Join, "ping": Ping}
+SCOPES = {"subscribe": ("read",), "join": ("read", "write")}  # that a key needs for the other commands
 SUBSCRIPTIONS = ""  # the line of `subscribe`, `unsubscribe` and `join`. No topic has this name.
 
 
@@ -152,14 +155,20 @@ class Command(NamedTuple):
 
 
 def read(message: bytes, key: Key) -> Command:
-    """Returns a command. Raises TopicsError with the reason for which the command's endpoint would refuse the same body."""
+    """Returns a command. Raises TopicsError with the reason for which the command's endpoint would refuse the same body.
+
+    The first look at a message makes no objects of it. Size and scope are checked before the second one, which does.
+    """
     given = parse(message, Envelope)
     if given.request_id is not UNSET and not is_id(bytes(given.request_id)):
         raise InvalidRequest(
             f"invalid request_id: expected a string or a number of at most {LONGEST_ID} bytes", field="request_id"
         )
     called = CALLS.get(given.op)
+    if len(message) > (most := upload.most_bytes(called.endpoint if called is not None else None)):
+        raise too_large(most)
     if called is None:
+        key.check(*SCOPES.get(given.op, ()))
         body = parse(message, OTHERS[given.op])
         line = None if given.op == "ping" else SUBSCRIPTIONS
         return Command(given.op, (), given.request_id, body, line, None)

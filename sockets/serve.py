@@ -19,6 +19,7 @@ from base.errors import (
 from http1 import Request, Upgrade
 from sockets.busy import Busy
 from sockets.command_log import log_of
+from sockets.deflate import BoundedDeflate
 from sockets.protocol import FrameProtocol
 from sockets.socket import LONGEST_MESSAGE, Socket
 from watch.api import StreamQuery
@@ -94,7 +95,7 @@ def shake_hands(request: Request) -> tuple[FrameProtocol, list[tuple[bytes, byte
         raise InvalidRequest(f"invalid handshake: {handshake.handshake_exc}")
     # The parser of ServerProtocol would wait for a request, which the HTTP server has read.
     protocol = FrameProtocol(LONGEST_MESSAGE)
-    protocol.extensions = handshake.extensions
+    protocol.extensions = [BoundedDeflate(each) for each in handshake.extensions]
     del answer.headers["date"]  # it is in request.added
     return protocol, [(name.lower().encode(), value.encode()) for name, value in answer.headers.raw_items()]
 

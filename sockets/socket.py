@@ -35,13 +35,15 @@ from watch.outflow import UNSENT_BYTES, outflows
 from watch.registry import Registry
 from wire import limits, metrics
 from wire.access.actor import act_for
-from wire.access.keys import Key
+from wire.access.keys import Key, keyring
 from wire.answer import told_error
 from wire.endpoint import Call
 from wire.process import shutdown
+from wire.request import upload
+from wire.request.turns import turns
 
 PING_SECONDS = settings.TOPICS_WS_PING_MS / 1000
-LONGEST_MESSAGE = settings.TOPICS_MAX_BODY_BYTES  # bytes
+LONGEST_MESSAGE = upload.MAX_BODY_BYTES  # of a publish. Other commands have less (commands.py)
 LINGER_SECONDS = 2.0  # for the client to read the close frame and end its side
 MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no further command until one is answered.
 COUNTED_BYTES = 64 * 1024  # of an incomplete message. From here on it counts among the bodies of this process.
@@ -53,8 +55,9 @@ UTF8 = codecs.getincrementaldecoder("utf-8")
 class Socket(asyncio.Protocol):
     """A WebSocket and its client's key. A member of the server, of the registry of streams and of their outflows.
 
-    `unanswered`: commands that are read and not answered. `inbox`: messages that wait, because too many are unanswered. While it
-    has messages, or while the client does not take the frames (`is_slow`), the server does not read from the client.
+    `unanswered`: commands that are read and not answered. `turn`: the task of a large message that waits for its turn. `inbox`:
+    messages that wait behind it, or because too many are unanswered. Meanwhile, or while the client does not take the frames
+    (`is_slow`), the server does not read from the client.
     """
 
     __slots__ = (
@@ -84,6 +87,7 @@ class Socket(asyncio.Protocol):
         "subscriptions",
         "tasks",
         "transport",
+        "turn",
         "unanswered",
         "waiting_since",
         "was_pinged",
@@ -107,6 +111,7 @@ class Socket(asyncio.Protocol):
         self.partial = bytearray()  # the fragments of a message
         self.decoder: codecs.IncrementalDecoder | None = None  # of a message in fragments
         self.arrived = 0  # bytes of an incomplete message in this period (mark)
+        self.turn: asyncio.Task[None] | None = None
         self.counted = self.unanswered = 0
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
@@ -207,6 +212,8 @@ class Socket(asyncio.Protocol):
             self.subscriptions.close()
         if self.memberships is not None:
             self.memberships.close()
+        if self.turn is not None:
+            hang_up(self.turn)
         for task in self.tasks.values():
             hang_up(task)
         del self.streams.streams[self]
@@ -275,9 +282,9 @@ class Socket(asyncio.Protocol):
 
     def work(self) -> None:
         """Begins commands, as many at once as may be unanswered. Then reads on, or waits."""
-        while self.inbox and self.unanswered < MOST_UNANSWERED:
-            self.begin(self.inbox.popleft())
-        if self.inbox or self.is_slow:
+        while self.inbox and self.turn is None and self.unanswered < MOST_UNANSWERED:
+            self.take_message(self.inbox.popleft())
+        if self.inbox or self.turn is not None or self.is_slow:
             self.pause()
         elif self.is_paused and not self.is_lost:
             self.is_paused = False
@@ -291,19 +298,40 @@ class Socket(asyncio.Protocol):
 
     # -- Commands -----------------------------------------------------------------------------------------------------
 
-    def begin(self, message: bytes) -> None:
-        """Begins a command, or puts the command into a line."""
+    def take_message(self, message: bytes) -> None:
+        """Begins the command of this message. A large one takes a turn before, as the body of a request does (turns.py)."""
         started = time.perf_counter()
         try:
             shutdown.check()
-            command = commands.read(message, self.key)
             limits.bodies.hold(len(message))
+        except TopicsError as error:
+            self.refuse_message(error, message, started)
+            return
+        if len(message) > upload.SMALL:
+            self.turn = self.loop.create_task(self.begin_in_turn(message, started))
+        else:
+            self.begin(message, started)
+
+    async def begin_in_turn(self, message: bytes, started: float) -> None:
+        try:
+            await turns.take(self.key.holder, len(message))
+            if not keyring.holds(self.key):
+                raise Unauthorized("the key of this socket was revoked or changed, or has expired")
+        except TopicsError as error:
+            limits.bodies.release(len(message))
+            self.refuse_message(error, message, started)
+        else:
+            self.begin(message, started)
+        self.turn = None
+        self.work()
+
+    def begin(self, message: bytes, started: float) -> None:
+        """Begins a command, or puts the command into a line. The bytes of the message are held until its answer."""
+        try:
+            command = commands.read(message, self.key)
         except Exception as error:
-            request_id = commands.request_id_of(message)
-            known = self.refuse(error, request_id)
-            metrics.request("WS", ROUTE, known.status, time.perf_counter() - started)
-            if self.log is not None:
-                self.log.note(ROUTE, request_id, started, started, known.status, known.code)
+            limits.bodies.release(len(message))
+            self.refuse_message(error, message, started)
             return
         self.unanswered += 1
         if command.line is None:
@@ -395,6 +423,14 @@ class Socket(asyncio.Protocol):
         else:
             self.close_if_answered()
 
+    def refuse_message(self, error: Exception, message: bytes, started: float) -> None:
+        """Refuses a message that is no command, or that may not begin."""
+        request_id = commands.request_id_of(message)
+        known = self.refuse(error, request_id)
+        metrics.request("WS", ROUTE, known.status, time.perf_counter() - started)
+        if self.log is not None:
+            self.log.note(ROUTE, request_id, started, started, known.status, known.code)
+
     def refuse(self, error: Exception, request_id: RequestId) -> TopicsError:
         """Sends the refusal of a command, and returns it."""
         known = told_error(error, self.key)
@@ -470,7 +506,7 @@ class Socket(asyncio.Protocol):
 
     def close_if_answered(self) -> None:
         """Closes the socket that is to close, after the last answer."""
-        if self.closing is not None and not self.unanswered and not self.inbox:
+        if self.closing is not None and not self.unanswered and self.turn is None and not self.inbox:
             self.close(*self.closing)
 
     def expire(self, now: float) -> None:

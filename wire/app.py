@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
-from django.conf import settings
 from django.urls import Resolver404, resolve
 
 from base.descriptors import none_free
@@ -39,7 +38,7 @@ from wire.answer import Answer, refusal
 from wire.api import V0, Api
 from wire.bridge import Bridge, environ
 from wire.documents.docs import Nothing
-from wire.endpoint import Call, Endpoint
+from wire.endpoint import Call
 from wire.observers.request_log import Context, identify
 from wire.process import shutdown
 from wire.request import accept, upload
@@ -51,8 +50,6 @@ log = logging.getLogger(__name__)
 Headers = dict[bytes, bytes]
 Chore = Callable[[], Awaitable[None]]
 
-MAX_BODY_BYTES = settings.TOPICS_MAX_BODY_BYTES
-MAX_CALL_BYTES = min(settings.TOPICS_MAX_CALL_BYTES, MAX_BODY_BYTES)
 GZIP_FROM = 1024  # bytes of the smallest zipped body: a smaller body saves less than its header costs
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = frozenset(("/v0/schema", "/v0/docs"))
@@ -206,7 +203,7 @@ class App:
             endpoint = fast_path.endpoint_of(found.endpoints, method, media)
             body = b""
             if method in TAKES_BODY or request.body.length != 0:
-                most = most_bytes(endpoint) if method in TAKES_BODY else upload.SMALL
+                most = upload.most_bytes(endpoint) if method in TAKES_BODY else upload.SMALL
                 if endpoint.scope is not None and upload.can_be_large(request, headers):
                     endpoint.check(key, found.arguments)  # a key without the scope costs no large body
                 body = await upload.read(request, headers, most, held)
@@ -226,7 +223,7 @@ class App:
         api.check(request.target, headers)
         visitor = await self.visitor(api, request, headers)
         endpoint = None if found is None else found.endpoints.get(request.method)
-        most = MAX_CALL_BYTES if endpoint is None else most_bytes(endpoint)
+        most = upload.most_bytes(endpoint)
         with limits.under_way(visitor or client.address(request.origin, headers)) as held:
             body = await upload.read(request, headers, most, held) if visitor is not None else b""
             return await self.site.call(environ(request, path, {**headers, b"accept": accept.HTML.encode()}, body))
@@ -288,11 +285,6 @@ class App:
             if await pages.run(visitors.may_administer, cookie):
                 return ADMIN_FORM_BYTES
         return upload.SMALL
-
-
-def most_bytes(endpoint: Endpoint) -> int:
-    """Returns how many bytes the body of a call can have. It is parsed in the event loop, so few calls take large ones."""
-    return MAX_BODY_BYTES if endpoint.large else MAX_CALL_BYTES
 
 
 def not_a_stream(method: str) -> Answer:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.instances import Instance
+from tests.instances import Instance, until
 from tests.sockets.client import Socket
 from tests.watch.wire import Api, new_name
+
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -97,6 +101,71 @@ def test_an_error_ends_no_socket(socket: Socket, message: str, code: str, reques
     error = socket.receive()
     assert (error["op"], error["code"], error.get("request_id")) == ("error", code, request_id)
     assert socket.ask("ping")["op"] == "pong"
+
+
+@pytest.mark.parametrize("op", ["subscribe", "join", "ping", "claim", "unsubscribe"])
+def test_only_a_publish_is_large(socket: Socket, topic: str, op: str) -> None:
+    """As over HTTP, where an append alone may have more than TOPICS_MAX_CALL_BYTES."""
+    padding = " " * MIB
+    socket.connection.send(
+        f'{{"op": "publish", "request_id": "p", "topic": "{topic}", "records": [{{"data": 1}}]{padding}}}'
+    )
+    assert socket.next("ack", "error")["op"] == "ack"
+    socket.connection.send(
+        f'{{"op": "{op}", "request_id": 7, "topic": "{topic}", "group": "g", "positions": 1{padding}}}'
+    )
+    refused = socket.next("error")
+    assert (refused["request_id"], refused["code"], refused["detail"]) == (7, "payload_too_large", {"max": MIB})
+
+
+def test_a_scope_is_checked_before_the_fields(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_API_KEYS="writes:write,all:read+write+admin", WEB_WORKERS="1")
+    with Socket(instance.port, "writes") as socket:
+        for op in ("subscribe", "join"):
+            assert socket.ask(op, topic="t", group="g", no_field=1)["code"] == "forbidden"
+
+
+def test_large_messages_take_turns_with_bodies(instances: Callable[..., Instance]) -> None:
+    """A byte takes a second, so nobody gets a second turn. What is behind a waiting message waits, other keys do not."""
+    keys = "a:read+write,b:read+write"
+    instance = instances(TOPICS_API_KEYS=keys, WEB_WORKERS="1", TOPICS_LARGE_BODIES_RATE="1")
+    large = "x" * 100_000
+    with Socket(instance.port, "a") as first, Socket(instance.port, "a") as second, Socket(instance.port, "b") as other:
+        assert first.publish("t", large)["op"] == "ack"
+        second.send("publish", topic="t", records=[{"data": large}])
+        second.send("ping")
+        assert other.publish("t", large)["op"] == "ack"
+        assert first.publish("t", "small")["op"] == "ack"
+        assert first.ask("ping")["op"] == "pong"
+        with pytest.raises(TimeoutError):
+            second.connection.recv(0)
+
+
+def test_a_waiting_message_ends_with_its_socket(instances: Callable[..., Instance]) -> None:
+    """Its place in the line and the bytes that it holds are free again."""
+    instance = instances(WEB_WORKERS="1", TOPICS_LARGE_BODIES_RATE="1", TOPICS_MAX_BODIES_BYTES="250000")
+    large = "x" * 100_000
+    with Socket(instance.port) as first:
+        assert first.publish("t", large)["op"] == "ack"
+        with Socket(instance.port) as second, Socket(instance.port) as third:
+            second.send("publish", topic="t", records=[{"data": large}])
+            third.send("publish", topic="t", records=[{"data": large}])
+            until(lambda: first.publish("t", "y" * 60_000)["op"] == "error", "the messages to be held")
+        until(lambda: first.publish("t", "y" * 60_000)["op"] == "ack", "the messages to be released")
+
+
+def test_a_shutdown_answers_a_message_that_waits(instances: Callable[..., Instance]) -> None:
+    instance = instances(WEB_WORKERS="1", TOPICS_LARGE_BODIES_RATE="1", TOPICS_MAX_BODIES_BYTES="150000")
+    large = "x" * 100_000
+    with Socket(instance.port) as first, Socket(instance.port) as second:
+        assert first.publish("t", large)["op"] == "ack"
+        second.send("publish", topic="t", records=[{"data": large}])
+        until(lambda: first.publish("t", "y" * 60_000)["op"] == "error", "the message to be held")
+        with ThreadPoolExecutor() as pool:
+            stopping = pool.submit(instance.stop)
+            assert second.next("ack", "error")["op"] == "ack"
+            assert second.closed() == 1001
+            assert stopping.result() == 0
 
 
 def test_frames_that_are_no_commands_close_the_socket(server: Instance) -> None:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.api import raw
 from tests.deadlines import DEADLINE
@@ -235,6 +236,18 @@ def test_messages_are_compressed_by_choice_and_bounded(instances: Callable[..., 
         socket.ask("subscribe", topic="t")
         assert read(socket, "t", 1) == ["x" * 100_000]
         socket.connection.send("x" * (65 * 1024 * 1024))  # some 60 kB on the wire
+        assert socket.closed() == 1009
+
+
+def test_a_small_compressed_message_does_not_become_a_large_one(instances: Callable[..., Instance]) -> None:
+    """Also not in fragments, each of which is small."""
+    instance = instances(TOPICS_WS_DEFLATE="1", WEB_WORKERS="1")
+    begin, padding = '{"op": "publish", "topic": "t", "records": [{"data": 1}]', " " * (512 * 1024)
+    with Socket(instance.port, compression="deflate") as socket:
+        socket.connection.send([begin, padding, "}"])
+        assert socket.next("ack")["last_seq"] == 1
+        with suppress(ConnectionClosed):  # the socket can end before the last fragment
+            socket.connection.send([begin, *[padding] * 8, "}"])
         assert socket.closed() == 1009
 
 

@@ -6,14 +6,19 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from django.conf import settings
+
 from base.errors import InvalidRequest, PayloadTooLarge
 from http1 import Refused, Request
+from wire.endpoint import Endpoint
 from wire.limits import under_way
 from wire.request.inflate import FREE_BYTES, gunzip, is_gzip, too_large
 from wire.request.turns import turns
 
 # zlib lets the event loop run meanwhile, and one thread leaves the event loop the other core.
 unzipping = ThreadPoolExecutor(1, "unzip")
+MAX_BODY_BYTES = settings.TOPICS_MAX_BODY_BYTES
+MAX_CALL_BYTES = min(settings.TOPICS_MAX_CALL_BYTES, MAX_BODY_BYTES)
 # Bytes of a body, also unzipped, that takes no turn (turns.py). Also the limit of calls without a key or without a body.
 SMALL = 64 * 1024
 # Bytes of a zipped body that may be unzipped at once, into SMALL bytes. It has 200 members at most.
@@ -22,6 +27,14 @@ SMALL_ZIPPED = 4 * 1024
 MAGIC, MEMBER = b"\x1f\x8b", 4 * 1024
 # The bytes that a refusal of a large body counts. Its connection may end, after the client has sent up to 1 MiB.
 REFUSED = 256 * 1024
+
+
+def most_bytes(endpoint: Endpoint | None) -> int:
+    """Returns how many bytes the body of a call can have, or the command of a WebSocket. None: it has no endpoint.
+
+    A body is parsed in the event loop, so few calls take large ones.
+    """
+    return MAX_BODY_BYTES if endpoint is not None and endpoint.large else MAX_CALL_BYTES
 
 
 async def read(request: Request, headers: dict[bytes, bytes], most: int, held: under_way) -> bytes:

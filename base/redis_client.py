@@ -8,12 +8,14 @@ repeats the command. This is safe, because the server did nothing.
 from __future__ import annotations
 
 import logging
+import socket
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
+from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
@@ -85,6 +87,19 @@ class OneLine(logging.Filter):
         return True
 
 
+def tcp_timeout(ms: int) -> dict[str, Any]:
+    """Returns options by which a connection counts as lost if the network delivers nothing for `ms`, at least 3,000.
+
+    The system probes a silent server as libpq does (base/database_url.py). Without these options, Linux repeats a command to a
+    host that is gone for a quarter of an hour, and a connection that only listens waits for two hours.
+    """
+    third = ms // 3000
+    wanted = {"TCP_USER_TIMEOUT": ms, "TCP_KEEPIDLE": third, "TCP_KEEPINTVL": third, "TCP_KEEPCNT": 2}
+    known = {name: value for name, value in wanted.items() if hasattr(socket, name)}  # macOS has a part of them
+    options = {getattr(socket, name): value for name, value in known.items()}
+    return {"socket_keepalive": True, "socket_keepalive_options": options}
+
+
 def connect(url: str, **options: Any) -> redis.Redis:
     """Returns a client for threads, which tries each command twice. `options`: as of redis.Redis."""
     kind = kind_of(url, TcpConnection, TlsConnection)
@@ -104,6 +119,8 @@ def connect_async(url: str, **options: Any) -> redis.asyncio.Redis:
 
 
 def kind_of(url: str, tcp: type, tls: type) -> dict[str, Any]:
-    """Returns the class of connections as an option. A socket of this machine has no name that could lead elsewhere."""
+    """Returns the class of connections and tcp_timeout(). A socket of this machine has no name that could lead elsewhere."""
     scheme = urlsplit(url).scheme
-    return {"connection_class": tls if scheme == "rediss" else tcp} if scheme in ("redis", "rediss") else {}
+    if scheme not in ("redis", "rediss"):
+        return {}
+    return {"connection_class": tls if scheme == "rediss" else tcp, **tcp_timeout(settings.TOPICS_TCP_TIMEOUT_MS)}

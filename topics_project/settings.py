@@ -15,6 +15,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
+from base import redis_client
 from base.database_url import ENCODE, database_url, tcp_timeout
 from base.names import TOPIC_NAME
 from base.refusal import Refusal
@@ -343,7 +344,12 @@ def redis_options(url: str) -> dict[str, Any]:
     options["ssl"] = url.startswith("rediss:")
     options["unix_socket_path"] = options.pop("path", None)
     options.pop("connection_class", None)
-    return {"socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10, **options}
+    defaults = {
+        "socket_connect_timeout": 2,
+        "health_check_interval": 10,
+        **redis_client.tcp_timeout(TOPICS_TCP_TIMEOUT_MS),
+    }
+    return {**defaults, **options}
 
 
 EVENTSTREAM_REDIS = redis_options(REDIS_URL)
@@ -355,7 +361,10 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # if Redis is down, wait
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
-    "socket_keepalive": True,
+    # Beat and web processes wait for no answer of a Redis that stands still. A worker reads when an answer is there, so its waits
+    # for messages may take longer.
+    "socket_timeout": 5,
+    **redis_client.tcp_timeout(TOPICS_TCP_TIMEOUT_MS),
     "global_keyprefix": TOPICS_REDIS_PREFIX,
 }
 CELERY_TASK_DEFAULT_QUEUE = "topics"  # Celery's own default is also that of other applications

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
 import pytest
 import redis
+import redis.asyncio
 from celery import Celery
 from django.conf import settings
 
@@ -26,7 +31,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.preloaded import begin
 from tests.project.test_two_hosts import joining
+from tests.redis_servers import own_redis
 from tests.watch.wire import Api
+from topics_project.broker import Connection
 from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK, SchedulingTurn
 from topics_project.periodic import mark_of
@@ -111,6 +118,15 @@ def launch(command: list[str], env: dict[str, str], log: Path) -> subprocess.Pop
         return subprocess.Popen(
             command, env=env, cwd=ROOT, stdout=output, stderr=output, preexec_fn=lambda: die_with_parent(parent)
         )
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def senders(queue: redis.Redis) -> set[int]:
@@ -292,6 +308,39 @@ def test_every_session_of_the_site_has_the_timeouts_of_the_settings() -> None:
     modules = [file for folder in folders for file in folder.rglob("*.py")]
     opening = [file for file in modules if "psycopg.connect(" in file.read_text()]
     assert opening == [ROOT / "store/sessions.py"]
+
+
+def test_a_message_fails_if_redis_stands_still(tmp_path: Path) -> None:
+    """Kombu has no timeout of its own, so a publish would wait for ever."""
+    options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    with own_redis(tmp_path) as server, Connection(server.url, transport_options=options) as connection:
+        queue = connection.SimpleQueue("q")
+        queue.put(1)
+        with ThreadPoolExecutor() as pool, stopped(server.client.info("server")["process_id"]):
+            assert isinstance(pool.submit(queue.put, 2).exception(DEADLINE), redis.TimeoutError)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="a part of Linux")
+def test_every_connection_to_redis_ends_when_the_network_is_silent() -> None:
+    """Also while it only listens, or waits for the answer to a command."""
+
+    def timeout_of(client: redis.Redis) -> int:
+        connection = client.connection_pool.get_connection()
+        return int(connection._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+
+    async def timeout_of_async(client: redis.asyncio.Redis) -> int:
+        connection = await client.connection_pool.get_connection()
+        opened = connection._writer.get_extra_info("socket")
+        timeout = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        await connection.disconnect()
+        return int(timeout)
+
+    url, options = settings.REDIS_URL, settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    with closing(redis_client.connect(url)) as client, Connection(url, transport_options=options) as broker:
+        found = [timeout_of(client), timeout_of(broker.default_channel.client)]
+    found.append(asyncio.run(timeout_of_async(redis_client.connect_async(url))))
+    found.append(asyncio.run(timeout_of_async(redis.asyncio.Redis(**settings.EVENTSTREAM_REDIS))))
+    assert found == [settings.TOPICS_TCP_TIMEOUT_MS] * 4
 
 
 def test_it_takes_its_turn_again_when_its_session_was_ended(beats: Callable[..., Beat], queue: redis.Redis) -> None:

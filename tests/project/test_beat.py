@@ -166,6 +166,37 @@ def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
     until(lambda: not holders(), "the turn to be free")
 
 
+def test_messages_that_nobody_takes_do_not_pile_up(beats: Callable[..., Beat], queue: redis.Redis) -> None:
+    """As without a push process, or while no worker runs. A message that was taken is followed by the next one."""
+    keys = [f"{settings.TOPICS_REDIS_PREFIX}{name}" for name in ("topics", "topics.push")]
+
+    def messages(key: str) -> dict[str, bytes]:
+        """The newest message of each task."""
+        found = queue.lrange(key, 0, -1)
+        assert len(found) <= len(settings.CELERY_BEAT_SCHEDULE)
+        newest = {json.loads(message)["headers"]["task"]: message for message in reversed(found)}
+        assert len(newest) == len(found)
+        return newest
+
+    beats()
+    entries = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    until(lambda: {task for key in keys for task in messages(key)} == entries, "each task to be sent")
+    for key, task in zip(keys * 2, ("topics.expire", "push.sweep") * 2, strict=True):
+        queue.lrem(key, 1, messages(key)[task])
+        until(lambda: task in messages(key), "the next message")  # noqa: B023
+
+
+def test_it_notices_a_redis_that_stands_still(beats: Callable[..., Beat], tmp_path: Path) -> None:
+    with own_redis(tmp_path) as server:
+        beat, key = beats(REDIS_URL=server.url), f"{settings.TOPICS_REDIS_PREFIX}topics"
+        until(lambda: server.client.llen(key), "the beat to send")
+        with stopped(server.client.info("server")["process_id"]):
+            until(lambda: "Redis does not work" in (tmp_path / "beat.log").read_text(), "the beat to notice")
+        server.client.delete(key)
+        until(lambda: server.client.llen(key), "the beat to send again")
+        assert beat.poll() is None
+
+
 def test_no_process_waits_for_the_lock_that_beat_holds() -> None:
     sources = [
         path for app in ("topics", "routers") for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")

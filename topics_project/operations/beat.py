@@ -14,14 +14,19 @@ from typing import Any
 import celery.beat
 import psycopg
 import redis
+from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
-from base import outage
+from base import outage, redis_client
 from console.health import heartbeat
 from store.sessions import connect
+from topics_project.operations.old_queues import task_of
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two checks for the turn, so that a lost turn is noticed and a free turn is taken
+# The newest messages of a queue, among which beat looks for an entry's last one. Without a worker or a push process nobody takes
+# messages, and they would fill Redis without end.
+RECENT = 100
 LOCK = 7100  # an advisory lock of PostgreSQL; beat holds the lock while beat runs, so no other code may use the number
 # PostgreSQL ends the session of a beat that hangs or was stopped. The turn ends with the session.
 IDLE = "SET idle_session_timeout = '10s'"
@@ -68,8 +73,17 @@ class SchedulingTurn:
             self.session = None
 
 
+def recent_tasks() -> set[str | None]:
+    """Returns the tasks of the newest messages that wait in our queues. Raises RedisError."""
+    queues = {settings.CELERY_TASK_DEFAULT_QUEUE, *(route["queue"] for route in settings.CELERY_TASK_ROUTES.values())}
+    with redis_client.shared(settings.REDIS_URL).pipeline(transaction=False) as pipeline:
+        for queue in queues:
+            pipeline.lrange(f"{settings.TOPICS_REDIS_PREFIX}{queue}", 0, RECENT - 1)
+        return {task_of(message) for messages in pipeline.execute() for message in messages}
+
+
 class Scheduler(celery.beat.Scheduler):
-    """Sends each entry when its interval has passed, measured by time.monotonic()."""
+    """Sends each entry when its interval has passed, measured by time.monotonic(), unless its last message still waits."""
 
     max_interval = LOOK_SECONDS
 
@@ -99,9 +113,15 @@ class Scheduler(celery.beat.Scheduler):
             self.due.clear()
             return LOOK_SECONDS
         now = time.monotonic()
-        for name, entry in self.schedule.items():
-            if self.due.get(name, now) <= now:
-                self.due[name] = now + entry.schedule.run_every.total_seconds()
+        due = {name: entry for name, entry in self.schedule.items() if self.due.get(name, now) <= now}
+        try:
+            waiting = recent_tasks() if due else ()
+        except redis.RedisError as error:
+            outage.redis.note(error)
+            return LOOK_SECONDS  # the entries stay due
+        for name, entry in due.items():
+            self.due[name] = now + entry.schedule.run_every.total_seconds()
+            if entry.task not in waiting:
                 self.apply_entry(entry, producer=self.producer)
         return min(LOOK_SECONDS, min(self.due.values(), default=now) - time.monotonic())
 

@@ -41,8 +41,13 @@ UPDATE queues_schedule schedule
   FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS next (id, ts, seq)
  WHERE schedule.id = next.id
 """
-# Schedules whose next time could be too late. A table of one row for each schedule.
-LATER = "SELECT id, cron, timezone, not_before, due_ts FROM queues_schedule WHERE cron IS NOT NULL AND due_ts > %s"
+# Schedules whose next time could be too late. A table of one row for each schedule. Without cron, due_ts is not_before, or the
+# time of the PUT by the clock of a web process.
+LATER = """
+SELECT id, cron, timezone, not_before, due_ts FROM queues_schedule WHERE due_ts > %s AND (cron IS NOT NULL OR due_ts > not_before)
+"""
+# A refusal stores its next try, which comes within RETRY_MS by a right clock.
+TRY_NOW = "UPDATE queues_schedule SET try_ts = greatest(due_ts, %s) WHERE try_ts > greatest(due_ts, %s) RETURNING id"
 SET_BACK = """
 UPDATE queues_schedule schedule SET due_ts = next.ts, try_ts = next.ts
   FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS next (id, seen_ts, ts)
@@ -96,15 +101,18 @@ def append_due(now: int) -> Script[int]:
 
 def set_back(now: int) -> Script[int]:
     """Plans schedules again if a clock that was ahead has stored a time later than their next one. Returns their number."""
+    untried = yield Statement(TRY_NOW, (now, now + RETRY_MS))
     late = []
     for id, cron, timezone, not_before, due_ts in (yield Statement(LATER, (now,))):
-        following_ts = following(cron, timezone, max(now, int(not_before or 0) - 1))
+        earliest_ts = max(now, int(not_before or 0))
+        following_ts = earliest_ts if cron is None else following(cron, timezone, max(now, earliest_ts - 1))
         if following_ts is not None and following_ts < int(due_ts):
             late.append((id, due_ts, following_ts))
     if late:
-        log.warning("A clock was ahead: set back %d schedules. Their next jobs would have come too late", len(late))
         yield Statement(SET_BACK, tuple(map(list, zip(*late, strict=True))))
-    return len(late)
+    if found := len(late) + len(untried):
+        log.warning("A clock was ahead: set back %d schedules. Their next jobs would have come too late", found)
+    return found
 
 
 def refuse(topic_id: int, name: str, error: TopicsError, now: int) -> Script[None]:

@@ -286,6 +286,33 @@ def test_times_that_a_clock_ahead_has_stored_are_set_back() -> None:
     assert run(append_due(NOW + 10 * MINUTE)) == 1
 
 
+@pytest.mark.usefixtures("_empty")
+def test_a_try_that_a_clock_ahead_has_put_off_is_set_back() -> None:
+    """A full queue refuses the jobs, by a clock that is ahead. Then it has room again, and the clock is right."""
+    begin(cap_records=1, discard="reject")
+    schedule("once", NOW)
+    schedule("cron", cron="*/10 * * * *")
+    schedule("later", NOW + 60 * MINUTE)
+    assert run(append_due(NOW)) == 1
+    schedule("again", NOW)
+    assert run(append_due(NOW + 24 * 60 * MINUTE)) == 0
+    put_topic("q", Config(type="queue", cap_records=10), NOW)
+    forget_all()
+    assert run(append_due(NOW + 10 * MINUTE)) == 0
+    assert run(set_back(NOW + 10 * MINUTE)) == 3
+    assert run(set_back(NOW + 10 * MINUTE)) == 0
+    assert run(append_due(NOW + 10 * MINUTE)) == 2
+    assert run(append_due(NOW + 60 * MINUTE)) == 2
+
+
+@pytest.mark.usefixtures("_empty")
+def test_a_web_process_whose_clock_is_ahead_puts_off_no_job() -> None:
+    schedule("once", NOW - MINUTE, now=NOW + 60 * MINUTE)
+    assert run(append_due(NOW)) == 0
+    assert run(set_back(NOW)) == 1
+    assert run(append_due(NOW)) == 1
+
+
 @pytest.mark.guarantee("Q4")
 @pytest.mark.usefixtures("_empty")
 def test_a_job_of_a_fixed_hour_comes_once_when_the_clocks_go_back() -> None:

@@ -186,17 +186,6 @@ def test_messages_that_nobody_takes_do_not_pile_up(beats: Callable[..., Beat], q
         until(lambda: task in messages(key), "the next message")  # noqa: B023
 
 
-def test_it_notices_a_redis_that_stands_still(beats: Callable[..., Beat], tmp_path: Path) -> None:
-    with own_redis(tmp_path) as server:
-        beat, key = beats(REDIS_URL=server.url), f"{settings.TOPICS_REDIS_PREFIX}topics"
-        until(lambda: server.client.llen(key), "the beat to send")
-        with stopped(server.client.info("server")["process_id"]):
-            until(lambda: "Redis does not work" in (tmp_path / "beat.log").read_text(), "the beat to notice")
-        server.client.delete(key)
-        until(lambda: server.client.llen(key), "the beat to send again")
-        assert beat.poll() is None
-
-
 def test_no_process_waits_for_the_lock_that_beat_holds() -> None:
     sources = [
         path for app in ("topics", "routers") for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")

@@ -82,7 +82,7 @@ def of_webhooks(of: Site, client: Client) -> Iterator[Operation]:
     yield Operation("webhook: join its topics", lambda name: run(sources.joined("large", hook.settings, (), now_ms())))
     yield Operation("webhook: a window", lambda name: run(sources.read(joined, hook.settings, 100, now_ms())))
     yield Operation("webhook: which topics stand still", lambda name: run(sources.stopped(hook.id)))
-    yield Operation("webhook: whether a topic does", lambda name: run(sources.is_stopped(hook.id, joined.id)))
+    yield Operation("webhook: whether topics do", lambda name: run(sources.still_stopped(hook.id, [joined.id])))
     yield Operation("webhook: what waits", lambda name: run(sources.waiting_in(hook.id, joined.id, ["a"], 0, 100)))
     yield Operation("webhook: what is due", lambda name: run(sources.due(hook.id, 100)))
     yield Operation("webhook: when the next is due", lambda name: run(sources.next_due_ms(hook.id, 0)))

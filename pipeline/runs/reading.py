@@ -70,7 +70,7 @@ def find_once(topic_id: int, name: str, target: str) -> Script[Place]:
     if not rows:
         if not (yield Statement(KEEP_TOPIC, (topic_id,))):  # a cursor must not outlive its topic
             raise NotReady("the topic was deleted meanwhile")
-        cursor = {"topic_id": topic_id, "kind": "pipeline", "name": name, "now": now_ms()}
+        cursor = {"topic_ids": [topic_id], "kind": "pipeline", "name": name, "now": now_ms()}
         yield Statement(owned_cursors.INSERT_AT_BEGIN, cursor)
         yield Statement(MAKE_READING, (topic_id, name, target))
         rows = yield Statement(FIND, (topic_id, name))

@@ -202,7 +202,7 @@ def subscribe_locked(
     }
     yield Statement(SAVE, {"client": client_id, "queue": queue, "now": now, **values})
     # Delivery starts at the head of the queue when the cursor is created. The queue is new and empty then.
-    cursor = {"topic": queue, "kind": "subscription", "name": queue.removeprefix(QUEUE), "now": now}
+    cursor = {"topics": [queue], "kind": "subscription", "name": queue.removeprefix(QUEUE), "now": now}
     yield Statement(INSERT_AT_HEAD, cursor)
     gone = [each for each in routers if each.source not in sources]
     if gone:

@@ -120,7 +120,7 @@ class Engine:
         self.by_topic = {id: ours for id, ours in left.items() if ours}
         self.others.clear()
         for serving in list(self.serving.values()):
-            await serving.join()
+            await serving.join(quiet=False)
             serving.look_again()
 
     # -- Wake-ups ------------------------------------------------------------------------------------------------------
@@ -177,8 +177,9 @@ class Engine:
         names = await self.store.drive(sources.names_of(topic_ids))
         self.others.update(topic_ids)
         for serving in list(self.serving.values()):
-            if any(wants(serving.settings.topics, serving.webhook.prefixes, name) for name in names.values()):
-                await serving.join()
+            topics, prefixes = serving.settings.topics, serving.webhook.prefixes
+            if new := [id for id, name in names.items() if wants(topics, prefixes, name)]:
+                await serving.join(new)
 
     async def close(self) -> None:
         """Lets all webhooks go."""

@@ -6,7 +6,7 @@ a dead letter ends only when the position has passed all records before it. Othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -47,11 +47,16 @@ class Outcomes:
         self.ended: list[EndedRecord] = []
         self.log: list[dict[str, Any]] = []
 
-    def next(self, sources: Mapping[int, WebhookSource], health: EndpointHealth) -> tuple[Settling, list[EndedRecord]]:
-        """Returns the settle of all that ended, and what it settles. Dead letters that must wait stay here."""
+    def next(
+        self, sources: Mapping[int, WebhookSource], moved: Collection[int], health: EndpointHealth
+    ) -> tuple[Settling, list[EndedRecord]]:
+        """Returns the settle of all that ended, and what it settles. Dead letters that must wait stay here.
+
+        `moved`: topics whose position advanced although no record ended.
+        """
         ended = self.close(sources)
         log, self.log = self.log, []
-        return settling(self.webhook, ended, log, sources, health), ended
+        return settling(self.webhook, ended, log, sources, moved, health), ended
 
     def close(self, sources: Mapping[int, WebhookSource]) -> list[EndedRecord]:
         """Returns the records that end now. The positions of their topics pass them."""
@@ -83,6 +88,7 @@ def settling(
     ended: Sequence[EndedRecord],
     log: list[dict[str, Any]],
     sources: Mapping[int, WebhookSource],
+    moved: Collection[int],
     health: EndpointHealth,
     *,
     is_refused: bool = False,
@@ -118,10 +124,12 @@ def settling(
         dead += is_failed
         if what == "dead" and outcome is not None:
             letters.append(letter(webhook, record, outcome))
+    # Only these: a webhook can have very many topics, and a settle is about few.
+    touched = {*moved, *(each.record.topic_id for each in ended)}
     positions = [
-        (each.id, each.position, delivered.get(each.id, 0))
-        for each in sources.values()
-        if each.position > each.stored or each.id in delivered
+        (id, source.position, delivered.get(id, 0))
+        for id in sorted(touched)
+        if (source := sources.get(id)) is not None and (source.position > source.stored or id in delivered)
     ]
     return Settling(done, waiting, positions, log, letters, *health, records=sum(delivered.values()), dead=dead)
 

@@ -58,6 +58,11 @@ class WebhookServing:
         self.most_loaded = min(max(LEAST_LOADED, 2 * self.settings.concurrency * self.settings.batch), MOST_LOADED)
         self.headers = [(name.encode(), value.encode()) for name, value in self.settings.headers.items()]
         self.sources: dict[int, WebhookSource] = {}
+        # A webhook can have very many topics, so a step looks only at those with something to do.
+        self.behind: dict[int, WebhookSource] = {}  # sources with records to read, in the order of their turns
+        self.moved: set[int] = set()  # sources whose position advanced although no record ended
+        self.stopped: set[int] = set()  # topics of which a record waits that holds up the others (the order "topic")
+        self.freed: set[int] = set()  # those of them whose record may have ended
         self.lanes, self.outcomes = Lanes(), Outcomes(webhook.name)
         self.frozen: tuple[Settling, list[EndedRecord]] | None = (
             None  # a settle whose answer was lost. It is sent again as it is
@@ -79,8 +84,7 @@ class WebhookServing:
             await self.join()
             if self.settings.order == "topic":
                 for id in await self.store.drive(sources.stopped(self.webhook.id)):
-                    if id in self.sources:
-                        self.sources[id].is_stopped = True
+                    self.hold_up(id)
             while not self.is_stopping:
                 self.woken.clear()
                 await self.step()
@@ -108,7 +112,7 @@ class WebhookServing:
 
     async def rest(self) -> None:
         """Waits for an outcome, a new record, or the time of the next call."""
-        if self.woken.is_set() or (self.wants_records() and any(map(self.is_behind, self.sources.values()))):
+        if self.woken.is_set() or (self.behind and self.wants_records()):
             await asyncio.sleep(0)
             return
         seconds = self.seconds_to_next()
@@ -151,30 +155,53 @@ class WebhookServing:
 
     # -- Records -------------------------------------------------------------------------------------------------------
 
-    async def join(self) -> None:
-        """Finds the topics of the webhook. Topics that are known keep their state."""
-        found = sources.joined(self.webhook.name, self.settings, self.webhook.prefixes, now_ms())
+    async def join(self, ids: Sequence[int] | None = None, *, quiet: bool = True) -> None:
+        """Finds topics of the webhook (sources.joined). Topics that are known keep their state."""
+        found = sources.joined(self.webhook.name, self.settings, self.webhook.prefixes, now_ms(), ids, quiet=quiet)
         for each in await self.store.drive(found):
             known = self.sources.get(each.id)
             if known is None:
                 self.sources[each.id] = each
+                self.line_up(each)
                 self.joined(each, self)
             else:
-                known.name, known.head = each.name, max(known.head, each.head)
+                self.heard(each.id, each.head)
         self.woken.set()
 
     def heard(self, topic_id: int, head: int) -> None:
         if (source := self.sources.get(topic_id)) is not None and head > source.head:
             source.head = head
+            self.line_up(source)
             self.woken.set()
 
     def look_again(self) -> None:
         """Looks for records that are due, because a call can have made some due."""
         self.may_wait, self.due_at = True, 0.0
+        self.freed |= self.stopped
         self.woken.set()
 
-    def is_behind(self, source: WebhookSource) -> bool:
-        return source.read < source.head and not source.is_stopped
+    def line_up(self, source: WebhookSource) -> None:
+        """Lets a source wait for its turn, if it has records to read."""
+        if source.read < source.head and source.id not in self.stopped:
+            self.behind.setdefault(source.id, source)
+        else:
+            self.behind.pop(source.id, None)
+
+    def hold_up(self, topic_id: int) -> None:
+        """Reads no more of a topic until its record that waits has ended."""
+        if topic_id in self.sources:
+            self.stopped.add(topic_id)
+            self.line_up(self.sources[topic_id])
+
+    async def free(self) -> None:
+        """Reads on in topics of which no record waits any more."""
+        # A record of a failed lane waits, too, but is not stored yet.
+        asked = {id for id in self.freed & self.stopped if (id, "") not in self.lanes.failed}
+        ended = asked - await self.store.drive(sources.still_stopped(self.webhook.id, sorted(asked)))
+        self.freed.clear()
+        self.stopped -= ended
+        for id in ended:
+            self.line_up(self.sources[id])
 
     @property
     def loaded(self) -> int:
@@ -200,11 +227,14 @@ class WebhookServing:
         """Reads records that are due, and then new ones."""
         if self.wants_records() and self.may_wait and self.loop.time() >= self.due_at:
             await self.fill_due(1 if self.is_failing else max((self.most_loaded - self.loaded) // 2, 1))
-        for source in list(self.sources.values()):
-            if source.is_stopped and source.read < source.head:
-                source.is_stopped = await self.store.drive(sources.is_stopped(self.webhook.id, source.id))
-            if self.is_behind(source) and self.wants_records():
-                await self.fill_from(source, 1 if self.is_failing else min(self.most_loaded - self.loaded, 1_000))
+        if self.freed:
+            await self.free()
+        for _ in range(len(self.behind)):
+            if not self.behind or not self.wants_records():
+                return
+            id, source = next(iter(self.behind.items()))
+            self.behind[id] = self.behind.pop(id)  # its next turn comes after those of the others, also after an error
+            await self.fill_from(source, 1 if self.is_failing else min(self.most_loaded - self.loaded, 1_000))
 
     async def fill_due(self, limit: int) -> None:
         rows = await self.store.drive(sources.due(self.webhook.id, limit + len(self.retrying)))
@@ -232,7 +262,7 @@ class WebhookServing:
         before = source.read
         window = await self.store.drive(sources.read(source, self.settings, limit, now_ms()))
         if window is None:
-            del self.sources[source.id]
+            self.forget(source.id)
             return
         found = list(sources.records_of(source, window, self.settings, self.webhook.prefixes))
         lines, seqs = set[str](), set[int]()
@@ -245,6 +275,7 @@ class WebhookServing:
             gap = lost.gap(before)
             self.lost(source.name, gap["gap_from"], gap["gap_to"], f"the topic lost these records: {lost.lost}")
         source.read, source.head = window.next_from_seq, max(source.head, window.head_seq)
+        self.line_up(source)
         now = self.loop.time()
         for record in found:
             if record.seq in seqs:
@@ -253,7 +284,15 @@ class WebhookServing:
             record.since = now
             self.place(record, is_behind=record.line in lines)
         if source.position > source.stored:
+            self.moved.add(source.id)
             self.woken.set()
+
+    def forget(self, topic_id: int) -> None:
+        """Forgets a topic that was deleted."""
+        del self.sources[topic_id]
+        self.behind.pop(topic_id, None)
+        self.moved.discard(topic_id)
+        self.stopped.discard(topic_id)
 
     def place(self, record: OutgoingRecord, *, is_behind: bool = False) -> None:
         """Puts a record into its lane, or behind an earlier record of its line that waits."""
@@ -350,8 +389,8 @@ class WebhookServing:
         for lane in {record.lane for record in records}:
             if lane in waits:
                 self.outcomes.ended += [EndedRecord(record, "waits") for record in self.lanes.fail(lane)]
-                if self.settings.order == "topic" and lane[0] in self.sources and lane[1] == "":
-                    self.sources[lane[0]].is_stopped = True
+                if self.settings.order == "topic" and lane[1] == "":
+                    self.hold_up(lane[0])
             else:
                 self.lanes.done(lane)
 
@@ -420,10 +459,9 @@ class WebhookServing:
     async def settle(self) -> None:
         """Stores all outcomes. If the lease is over, nothing is stored, and the webhook is let go."""
         if self.frozen is None:
-            moved = any(source.position > source.stored for source in self.sources.values())
-            if not self.outcomes.ended and not self.outcomes.log and not moved:
+            if not self.outcomes.ended and not self.outcomes.log and not self.moved:
                 return
-            what, ended = self.frozen = self.outcomes.next(self.sources, self.health())
+            what, ended = self.frozen = self.outcomes.next(self.sources, self.moved, self.health())
             if not (ended or what.log or what.positions):
                 self.frozen = None
                 return
@@ -435,7 +473,9 @@ class WebhookServing:
         except TopicsError as error:
             name = DEAD + self.webhook.name
             log.warning("Topic %s takes no dead letters: %s. Their records wait", name, error.message)
-            refused = settling(self.webhook.name, ended, what.log, self.sources, self.health(), is_refused=True)
+            refused = settling(
+                self.webhook.name, ended, what.log, self.sources, self.moved, self.health(), is_refused=True
+            )
             self.frozen = refused, ended
             held = await self.drive(refused)
         self.frozen = None
@@ -455,6 +495,8 @@ class WebhookServing:
         for id, seq, _ in what.positions:
             if id in self.sources:
                 self.sources[id].stored = seq
+        self.moved.clear()
+        self.freed |= self.stopped & {topic_id for topic_id, _, line, _ in what.done if line == ""}
         self.retrying.difference_update(
             (each.record.topic_id, each.record.seq) for each in ended if each.record.is_waiting
         )

@@ -18,23 +18,34 @@ from topics.cursors import owned as owned_cursors
 from topics.read.diff import Diff, Window, read_window
 from topics.read.stamps import seen
 
-# The logs with names in a list or in ranges, each by the unique index, and the position of a webhook: NULL for a topic that is
-# new to it. LIMIT makes the planner look up each row: for a join, a plan for all values would read all topics.
+# The logs among these topics, and the position of a webhook: NULL for a topic that is new to it. Without `quiet`, only topics
+# that are new or have records after the position. LIMIT makes the planner look up each row: for a join, a plan for all values
+# would read all topics.
 TOPICS = """
 SELECT t.id, t.name, c.id, c.seq, h.head_seq, c.updated_ts
-  FROM (SELECT id FROM unnest(%(names)s::text[]) wanted (name)
-         CROSS JOIN LATERAL (SELECT id FROM topics_topic WHERE name = wanted.name LIMIT 1) named
-         UNION
-        SELECT id FROM unnest(%(lows)s::text[], %(highs)s::text[]) AS range (low, high)
-          JOIN topics_topic ON name >= low COLLATE "C" AND name < high COLLATE "C") found
+  FROM ({found}) found
  CROSS JOIN LATERAL (SELECT id, name FROM topics_topic WHERE id = found.id AND type = 'log' LIMIT 1) t
  CROSS JOIN LATERAL (SELECT head_seq FROM topic_heads WHERE topic_id = t.id LIMIT 1) h
   LEFT JOIN LATERAL (SELECT id, seq, updated_ts FROM topic_cursors
                       WHERE topic_id = t.id AND name = %(webhook)s AND kind = 'webhook' LIMIT 1) c ON true
+ WHERE %(quiet)s::boolean OR c.seq IS NULL OR c.seq < h.head_seq
 """
+# Topics with names in a list or in ranges, each by the unique index.
+FOUND = """
+       SELECT id FROM unnest(%(names)s::text[]) wanted (name)
+        CROSS JOIN LATERAL (SELECT id FROM topics_topic WHERE name = wanted.name LIMIT 1) named
+        UNION
+       SELECT id FROM unnest(%(lows)s::text[], %(highs)s::text[]) AS range (low, high)
+         JOIN topics_topic ON name >= low COLLATE "C" AND name < high COLLATE "C"
+"""
+GIVEN = "SELECT unnest(%(ids)s::bigint[]) AS id"
 NAMED = "SELECT id, name FROM topics_topic WHERE id = ANY (%s) AND type = 'log'"
 STOPPED = "SELECT DISTINCT topic_id FROM push_webhookwaiting WHERE webhook_id = %s AND line = ''"
-IS_STOPPED = "SELECT FROM push_webhookwaiting WHERE webhook_id = %s AND topic_id = %s AND line = '' LIMIT 1"
+STILL_STOPPED = """
+SELECT topic_id FROM unnest(%(topic_ids)s::bigint[]) AS asked (topic_id)
+ CROSS JOIN LATERAL (SELECT FROM push_webhookwaiting
+                      WHERE webhook_id = %(webhook)s AND topic_id = asked.topic_id AND line = '' LIMIT 1) first
+"""
 # Of a window: the lines of which a record waits, and the records that wait.
 WAITING = """
 SELECT line, NULL FROM unnest(%(lines)s::text[]) line
@@ -60,14 +71,13 @@ TEST_TOPIC = "webhooks.test"  # in the body of a test, whose row has the topic_i
 @dataclass(eq=False)
 class WebhookSource:
     """A topic of a webhook. Records up to `read` are in memory, wait, or are done. `open`: those of them whose outcome is not
-    settled, in order, with `closed` of them settled. `is_stopped`: a record of it waits, and it has the order "topic"."""
+    settled, in order, with `closed` of them settled."""
 
     id: int
     name: str
     read: int
     head: int
     stored: int = 0  # the position in PostgreSQL
-    is_stopped: bool = False
     open: deque[int] = field(default_factory=deque)
     closed: set[int] = field(default_factory=set)
 
@@ -97,29 +107,44 @@ class JoinedTopic(NamedTuple):
         return None if self.seq is None else self.head - self.seq
 
 
-def topics_of(webhook: str, settings: Settings, prefixes: tuple[str, ...]) -> Script[list[JoinedTopic]]:
-    """Returns the topics of a webhook that exist."""
+def topics_of(
+    webhook: str,
+    settings: Settings,
+    prefixes: tuple[str, ...],
+    ids: Sequence[int] | None = None,
+    *,
+    quiet: bool = True,
+) -> Script[list[JoinedTopic]]:
+    """Returns the topics of a webhook that exist. `ids`: those of these alone. `quiet`: also those without records to read."""
     starts = [each[:-1] for each in settings.topics if each.endswith("*")]
     wanted = {
         "names": [each for each in settings.topics if not each.endswith("*")],
         "lows": starts,
         "highs": [after_prefix(start) or "\U0010ffff" for start in starts],
+        "ids": ids,
+        "quiet": quiet,
         "webhook": webhook,
     }
-    rows = yield Statement(TOPICS, wanted)
+    rows = yield Statement(TOPICS.format(found=FOUND if ids is None else GIVEN), wanted)
     return [found for found in map(JoinedTopic._make, rows) if wants(settings.topics, prefixes, found.name)]
 
 
-def joined(webhook: str, settings: Settings, prefixes: tuple[str, ...], now: int) -> Script[list[WebhookSource]]:
-    """Returns the topics of a webhook. A topic that is new to it begins at its first record."""
-    found = yield from topics_of(webhook, settings, prefixes)
-    new = [each for each in found if each.seq is None]
-    for each in new:
-        yield Statement(
-            owned_cursors.INSERT_AT_BEGIN, {"topic_id": each.id, "kind": "webhook", "name": webhook, "now": now}
-        )
+def joined(
+    webhook: str,
+    settings: Settings,
+    prefixes: tuple[str, ...],
+    now: int,
+    ids: Sequence[int] | None = None,
+    *,
+    quiet: bool = True,
+) -> Script[list[WebhookSource]]:
+    """Returns topics of a webhook, as topics_of does. A topic that is new to it begins at its first record."""
+    found = yield from topics_of(webhook, settings, prefixes, ids, quiet=quiet)
+    new = [each.id for each in found if each.seq is None]
     if new:
-        found = yield from topics_of(webhook, settings, prefixes)
+        cursors = {"topic_ids": new, "kind": "webhook", "name": webhook, "now": now}
+        yield Statement(owned_cursors.INSERT_AT_BEGIN, cursors)
+        found += yield from topics_of(webhook, settings, prefixes, new)
     return [WebhookSource(each.id, each.name, each.seq, each.head, each.seq) for each in found if each.seq is not None]
 
 
@@ -128,8 +153,10 @@ def stopped(webhook_id: int) -> Script[set[int]]:
     return {id for (id,) in (yield Statement(STOPPED, (webhook_id,)))}
 
 
-def is_stopped(webhook_id: int, topic_id: int) -> Script[bool]:
-    return bool((yield Statement(IS_STOPPED, (webhook_id, topic_id), quick=True)))
+def still_stopped(webhook_id: int, topic_ids: Sequence[int]) -> Script[set[int]]:
+    """Returns those of these topics of which such a record waits."""
+    wanted = {"webhook": webhook_id, "topic_ids": list(topic_ids)}
+    return {id for (id,) in (yield Statement(STILL_STOPPED, wanted, quick=True))}
 
 
 class Head(msgspec.Struct):

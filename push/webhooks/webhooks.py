@@ -269,16 +269,16 @@ def create(name: str, wanted: PutWebhook, secret: str, key: Key, now: int) -> Sc
 
 def begin(name: str, wanted: PutWebhook, prefixes: tuple[str, ...], now: int) -> Script[None]:
     """Gives the webhook a cursor in each of its topics that exists and has none."""
-    for each in sorted((yield from topics_of(name, wanted, prefixes)), key=lambda found: found.id):
-        if each.cursor_id is not None:
-            continue
-        place = {"topic_id": each.id, "topic": each.name, "kind": "webhook", "name": name, "now": now}
-        if wanted.start == "earliest":
-            yield Statement(owned_cursors.INSERT_AT_BEGIN, place)
-        elif wanted.start == "head":
-            yield Statement(owned_cursors.INSERT_AT_HEAD, place)
-        else:
-            yield Statement(owned_cursors.INSERT, {**place, "seq": min(wanted.start, each.head)})
+    new = [each for each in (yield from topics_of(name, wanted, prefixes)) if each.cursor_id is None]
+    owner = {"kind": "webhook", "name": name, "now": now}
+    if wanted.start == "earliest":
+        yield Statement(owned_cursors.INSERT_AT_BEGIN, {"topic_ids": [each.id for each in new], **owner})
+    elif wanted.start == "head":
+        yield Statement(owned_cursors.INSERT_AT_HEAD, {"topics": [each.name for each in new], **owner})
+    else:
+        for each in new:  # one, because a seq belongs to one topic
+            place = {"topic_id": each.id, "seq": min(wanted.start, each.head), **owner}
+            yield Statement(owned_cursors.INSERT, place)
 
 
 def change_locked(before: Stored, wanted: PutWebhook, key: Key, now: int) -> Script[None]:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from django.db import connection
 
 from base.clock import now_ms
 from push.webhooks import sources, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.engine import Engine
+from push.webhooks.webhooks import PutOutcome
 from store.loop import here
-from store.script import Script, run
+from store.script import Script, Statement, run
 from tests.deadlines import DEADLINE
 from tests.scripts import put_topic
+from topics.append.appending import append
+from topics.append.records import Append, NewRecord, check_rows
+from topics.cache import topic_called
 from topics.config import Config
 from topics.delete.topic import delete_topic
 from wire.access.keys import OPEN
@@ -26,16 +31,40 @@ pytestmark = pytest.mark.django_db(transaction=True)
 _numbers = itertools.count(1)
 
 
-def new_topic() -> str:
-    name = f"engine-{next(_numbers)}"
+def new_topic(prefix: str = "") -> str:
+    name = f"{prefix}engine-{next(_numbers)}"
     put_topic(name, Config(), now_ms())
     return name
 
 
-def hooked(*topics: str) -> int:
-    """Makes a webhook with topics that have no record yet, and returns its id."""
-    wanted = msgspec.convert({"url": "https://127.0.0.1:9/", "topics": list(topics)}, PutWebhook)
-    return run(webhooks.put(f"engine-{next(_numbers)}", wanted, OPEN, now_ms())).webhook.id
+def appended(topic: str) -> Script[dict[int, int]]:
+    """Appends a record, and returns what its wake-up tells."""
+    wanted = Append(records=[NewRecord(data=msgspec.Raw(b"1"))])
+    done = yield from append(topic, wanted, check_rows(wanted), now_ms())
+    return {(yield from topic_called(topic)).id: done.last_seq}
+
+
+def noted(script: Script[Any], notes: list[tuple[str, int]]) -> Script[Any]:
+    """The script, which notes each of its statements and the number of rows that it got."""
+    answer = None
+    while True:
+        try:
+            step = script.send(answer)
+        except StopIteration as ended:
+            return ended.value
+        answer = yield step
+        if isinstance(step, Statement):
+            notes.append((step.sql, len(answer)))
+
+
+def hooked(*topics: str, **config: Any) -> int:
+    """Makes a webhook whose endpoint refuses each connection, and returns its id."""
+    return run(put(*topics, **config)).webhook.id
+
+
+def put(*topics: str, **config: Any) -> Script[PutOutcome]:
+    wanted = msgspec.convert({"url": "https://127.0.0.1:9/", "topics": list(topics), **config}, PutWebhook)
+    return webhooks.put(f"engine-{next(_numbers)}", wanted, OPEN, now_ms())
 
 
 def serve(test: Callable[[Engine], Awaitable[None]]) -> None:
@@ -59,7 +88,8 @@ def test_it_forgets_deleted_topics_also_if_their_webhook_ends_later() -> None:
 
     async def test(engine: Engine) -> None:
         await engine.look()
-        await engine.sweep()  # joins the topics
+        while sum(len(each.sources) for each in engine.serving.values()) < 3:
+            await asyncio.sleep(0.005)
         names = await engine.store.drive(sources.names_of(list(engine.by_topic)))
         ids = {name: id for id, name in names.items()}
         serving, other = engine.serving[one], engine.serving[two]
@@ -97,3 +127,86 @@ def test_a_webhook_may_end_while_its_lease_is_renewed() -> None:
         assert kept.lease_ends > before
 
     serve(test)
+
+
+class Watched(dict[int, Any]):
+    """The sources of a webhook. `walks`: how often somebody went through all of them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.walks += 1
+        return super().__iter__()
+
+    def values(self) -> Any:
+        self.walks += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+
+MANY = 30  # topics of a pattern
+
+
+def test_a_record_and_a_new_topic_cost_as_much_beside_many_topics_as_beside_few() -> None:
+    prefix = new_topic() + "."
+    busy, *_ = [new_topic(prefix) for _ in range(MANY)]
+    id = hooked(f"{prefix}*", order="topic")
+    notes: list[tuple[str, int]] = []
+
+    async def test(engine: Engine) -> None:
+        drive = engine.store.drive
+        engine.store.drive = lambda script: drive(noted(script, notes))  # type: ignore[method-assign]
+        await engine.look()
+        serving = engine.serving[id]
+        while len(serving.sources) < MANY:
+            await asyncio.sleep(0.005)
+        assert max(rows for _, rows in notes) == MANY
+        serving.sources = watched = Watched(serving.sources)
+        await engine.moved(await drive(appended(busy)))
+        while serving.settled < 1:  # the call has failed, so the record waits
+            await asyncio.sleep(0.005)
+        notes.clear()
+        told, missed = [await drive(appended(f"{prefix}{word}")) for word in ("told", "missed")]
+        await engine.moved(told)
+        assert told.keys() <= serving.sources.keys()
+        await engine.sweep()
+        assert missed.keys() <= serving.sources.keys()
+        while serving.settled < 3:
+            await asyncio.sleep(0.005)
+        assert watched.walks == 0
+        assert max(rows for _, rows in notes) <= 3
+
+    serve(test)
+
+
+def test_a_topic_goes_on_when_its_record_that_held_it_up_has_ended() -> None:
+    topic = new_topic()
+    id = hooked(topic, order="topic", on_exhausted="skip", retry={"schedule_ms": [20], "max_attempts": 2})
+
+    async def test(engine: Engine) -> None:
+        await engine.look()
+        serving = engine.serving[id]
+        for _ in range(2):
+            heads = await engine.store.drive(appended(topic))
+        await engine.moved(heads)
+        while serving.settled == 0 or any(each.stored < each.head for each in serving.sources.values()):
+            await asyncio.sleep(0.005)
+        assert not serving.behind
+
+    serve(test)
+
+
+@pytest.mark.parametrize("start", ["earliest", "head"])
+def test_the_topics_of_a_pattern_begin_in_one_statement(start: str) -> None:
+    prefix = new_topic() + "."
+    heads = [run(appended(f"{prefix}{n}")) for n in range(MANY)]
+    notes: list[tuple[str, int]] = []
+    run(noted(put(f"{prefix}*", **{"from": start}), notes))
+    assert sum("INSERT INTO topics_cursor" in sql for sql, _ in notes) == 1
+    with connection.cursor() as cursor:
+        ids = [id for head in heads for id in head]
+        cursor.execute("SELECT seq, count(*) FROM topics_cursor WHERE topic_id = ANY (%s) GROUP BY seq", [ids])
+        assert cursor.fetchall() == [(0 if start == "earliest" else 1, MANY)]

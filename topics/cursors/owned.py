@@ -8,17 +8,19 @@ INSERT = f"""
 {INTO} VALUES (%(topic_id)s, %(kind)s, %(name)s, %(seq)s, 0, %(now)s)
 RETURNING id
 """
-# The position is the head of the topic with this name.
+# Each position is the head of the topic with this name.
 INSERT_AT_HEAD = f"""
 {INTO}
 SELECT t.id, %(kind)s, %(name)s, h.head_seq, 0, %(now)s
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %(topic)s
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = ANY (%(topics)s)
+ ORDER BY t.id
 ON CONFLICT (topic_id, name, kind) DO NOTHING
 """
-# The position is before the first record of the topic.
+# Each position is before the first record of the topic with this id.
 INSERT_AT_BEGIN = f"""
 {INTO}
-SELECT topic_id, %(kind)s, %(name)s, recreated_seq, 0, %(now)s FROM topics_topichead WHERE topic_id = %(topic_id)s
+SELECT topic_id, %(kind)s, %(name)s, recreated_seq, 0, %(now)s FROM topics_topichead WHERE topic_id = ANY (%(topic_ids)s)
+ ORDER BY topic_id
 ON CONFLICT (topic_id, name, kind) DO NOTHING
 """
 LOCK = "SELECT FROM topics_cursor WHERE id = ANY (%s) ORDER BY id FOR UPDATE"

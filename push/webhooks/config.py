@@ -123,6 +123,12 @@ class PutWebhook(Settings, kw_only=True):
                 key.check_name(pattern)
         if any(matches(pattern, DEAD + name) for pattern in self.topics if not left_out(pattern, DEAD + name)):
             raise InvalidRequest("topics contains the webhook's own dead letters: leave them out", field="topics")
+        if self.on_exhausted == "dead_letter" and not can_bury(name):
+            raise InvalidRequest(
+                f"the name leaves no room for the topic {DEAD}NAME: send a shorter name, "
+                'or another on_exhausted than "dead_letter"',
+                field="on_exhausted",
+            )
         if isinstance(self.start, int) and (len(self.topics) > 1 or self.topics[0].endswith("*")):
             raise InvalidRequest("from is a seq, and seqs belong to one topic: send one name in topics", field="from")
         if self.retry.max_attempts is not None and self.retry.max_age_ms is not None:
@@ -133,6 +139,11 @@ class PutWebhook(Settings, kw_only=True):
     def settings(self) -> bytes:
         """Returns the JSON of the Settings alone."""
         return msgspec.json.encode({name: getattr(self, name) for name in Settings.__struct_fields__})
+
+
+def can_bury(name: str) -> bool:
+    """Returns whether the dead letter topic of a webhook with this name can exist: its name is longer."""
+    return TOPIC_NAME.fullmatch(DEAD + name) is not None
 
 
 def left_out(pattern: str, name: str) -> bool:

@@ -18,7 +18,7 @@ from base.errors import NotReady, StorageFull, Throttled, TopicsError
 from push.delivery.caller import Caller, CallTarget, LeaseOver, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import formats, leases, sources
-from push.webhooks.config import DEAD
+from push.webhooks.config import DEAD, can_bury
 from push.webhooks.lanes import Lanes, OutgoingRecord
 from push.webhooks.leases import LEASE_SECONDS, LeasedWebhook
 from push.webhooks.outcomes import EndedRecord, EndpointHealth, Outcomes, lanes_of, settling
@@ -400,7 +400,8 @@ class WebhookServing:
             return EndedRecord(record, "waits", delay_ms, outcome)
         if record.topic_id == 0 or self.settings.on_exhausted == "skip":
             return EndedRecord(record, "skipped", None, outcome)
-        if self.settings.on_exhausted == "dead_letter":
+        # Earlier versions let names in that leave no room for the dead letter topic. Such a webhook is paused.
+        if self.settings.on_exhausted == "dead_letter" and can_bury(self.webhook.name):
             return EndedRecord(record, "dead", None, outcome)
         self.pause = f"the attempts of a record are over: {outcome.error}"
         return EndedRecord(record, "waits", 0, outcome)

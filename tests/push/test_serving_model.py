@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.clock import now_ms
-from base.errors import TopicNotFound
+from base.errors import InvalidRequest, TopicNotFound
 from push.delivery.caller import Caller, CallTarget, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import leases, webhooks
@@ -166,6 +166,39 @@ def test_a_loss_of_more_records_than_an_integer_counts_holds_up_nothing() -> Non
     assert endpoint.good == [0]
     (row,) = run(page_of_deliveries(hook.id, LogFilter(state="lost"), 2**62, 9))
     assert (row.first_seq, row.last_seq, row.records) == (1, lost, MOST_COUNTED)
+
+
+def test_a_webhook_whose_name_leaves_no_room_for_dead_letters_is_paused() -> None:
+    """A PUT refuses such a name. An earlier version did not."""
+    topic = f"model-{next(_numbers)}"
+    wanted = Append(records=[NewRecord(data=msgspec.Raw(b"0"))])
+    run(append(topic, wanted, check_rows(wanted), now_ms()))
+    retry = {"schedule_ms": [0], "max_attempts": ATTEMPTS}
+    config = {"url": "https://example.com/", "topics": [topic], "from": "earliest", "retry": retry}
+    longest = "w" * (255 - len("webhooks.dead."))
+    name = f"{longest}w"
+    run(webhooks.put(longest, msgspec.convert({**config, "from": "head"}, PutWebhook), OPEN, now_ms()))
+    with pytest.raises(InvalidRequest, match="leaves no room"):
+        run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms()))
+    run(webhooks.put(name, msgspec.convert({**config, "on_exhausted": "skip"}, PutWebhook), OPEN, now_ms()))
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE push_webhook SET config = config - 'on_exhausted' WHERE name = %s", [name])
+    endpoint = Endpoint([ALWAYS], [])
+    asyncio.run(asyncio.wait_for(serve_until_let_go(name, endpoint), DEADLINE))
+    assert endpoint.calls == [[0]] * ATTEMPTS
+    paused = run(webhooks.find(name))
+    assert paused.pause_reason == "the attempts of a record are over: answered 500"
+    assert run(webhooks.waiting([paused.id]))[paused.id].records == 1
+
+
+async def serve_until_let_go(name: str, endpoint: Endpoint) -> None:
+    store = here()
+    try:
+        asked = clock()
+        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+        await WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None).serve()
+    finally:
+        await store.close()
 
 
 async def serve_until_done(name: str, endpoint: Endpoint) -> None:

@@ -28,8 +28,8 @@ UPDATE push_webhook w SET lease = lease + 1, leased_until_ts = now.ts + %(lease_
  WHERE w.id IN (SELECT id FROM push_webhook
                  WHERE NOT paused AND greatest(leased_until_ts, halted_until_ts) <= (SELECT ts FROM {NOW})
                    FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING w.id, name, prefixes, url, config::text, secret, CASE WHEN previous_until_ts > now.ts THEN previous_secret END,
-          lease, settled, failures, retry_ts - now.ts, last_error
+RETURNING w.id, name, prefixes, url, config::text, secret, previous_secret, previous_until_ts - now.ts, lease, settled, failures,
+          retry_ts - now.ts, last_error
 """
 # Leaves out those that are paused or halted: their holder lets go.
 RENEW = f"""
@@ -61,7 +61,9 @@ class LeasedWebhook(NamedTuple):
     prefixes: tuple[str, ...]
     url: str
     settings: Settings
-    keys: tuple[bytes, ...]  # of the signatures
+    key: bytes  # of the signatures
+    former_key: bytes | None  # of a second signature, for `former_ms` from when the lease was asked for
+    former_ms: int
     lease: int
     settled: int
     failures: int
@@ -75,13 +77,31 @@ def take() -> Script[list[LeasedWebhook]]:
 
 
 def webhook(
-    id: int, name: str, prefixes: str, url: str, config: str, secret: str, previous: str | None, *rest: Any
+    id: int,
+    name: str,
+    prefixes: str,
+    url: str,
+    config: str,
+    secret: str,
+    former: str | None,
+    former_ms: int,
+    *rest: Any,
 ) -> LeasedWebhook:
-    keys = tuple(key_of(each) for each in (secret, previous) if each)
     lease, settled, failures, rest_ms, last_error = rest
-    settings = msgspec.json.decode(config, type=Settings)
     return LeasedWebhook(
-        id, name, tuple(prefixes.split()), url, settings, keys, lease, settled, failures, max(rest_ms, 0), last_error
+        id,
+        name,
+        tuple(prefixes.split()),
+        url,
+        msgspec.json.decode(config, type=Settings),
+        key_of(secret),
+        key_of(former) if former else None,
+        max(former_ms, 0),
+        lease,
+        settled,
+        failures,
+        max(rest_ms, 0),
+        last_error,
     )
 
 

@@ -70,6 +70,7 @@ class WebhookServing:
         self.retrying: set[tuple[int, int]] = set()  # records in memory that have a row among the waiting ones
         self.may_wait = True  # whether a record can wait
         self.due_at = 0.0  # when the next one is due (time of the loop)
+        self.former_until = self.loop.time() + webhook.former_ms / 1000  # calls have a signature by the former key, too
         self.failures, self.rest_until = webhook.failures, self.loop.time() + webhook.rest_ms / 1000
         self.error, self.pause = webhook.last_error, cast("str | None", None)
         self.calls: dict[asyncio.Task[None], list[OutgoingRecord]] = {}
@@ -340,6 +341,11 @@ class WebhookServing:
         if clock() >= self.lease_ends or self.is_stopping:
             raise LeaseOver
 
+    def keys(self) -> list[bytes]:
+        """Returns the keys of the signatures of a call that begins now."""
+        former = self.webhook.former_key if self.loop.time() < self.former_until else None
+        return [self.webhook.key] if former is None else [self.webhook.key, former]
+
     async def call(self, records: list[OutgoingRecord]) -> None:
         id, body = formats.message_id(records[0].topic, records), formats.body(self.settings.format, records)
         ts = int(time.time())
@@ -349,7 +355,7 @@ class WebhookServing:
             *self.headers,
             (b"webhook-id", id.encode()),
             (b"webhook-timestamp", b"%d" % ts),
-            (b"webhook-signature", signature(self.webhook.keys, id, ts, body)),
+            (b"webhook-signature", signature(self.keys(), id, ts, body)),
         ]
         seconds = self.settings.timeout_ms / 1000
         try:

@@ -22,8 +22,9 @@ from push.delivery.caller import Caller, CallTarget, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import leases, webhooks
 from push.webhooks.config import PutWebhook
-from push.webhooks.deliveries import LogFilter, page_of_deliveries
+from push.webhooks.deliveries import LogFilter, page_of_deliveries, send_test
 from push.webhooks.serving import MOST_COUNTED, WebhookServing
+from push.webhooks.signing import new_secret
 from store.loop import Loop, here
 from store.script import Statement, run
 from tests.deadlines import DEADLINE
@@ -189,6 +190,46 @@ def test_a_webhook_whose_name_leaves_no_room_for_dead_letters_is_paused() -> Non
     paused = run(webhooks.find(name))
     assert paused.pause_reason == "the attempts of a record are over: answered 500"
     assert run(webhooks.waiting([paused.id]))[paused.id].records == 1
+
+
+class Signed(Endpoint):
+    """Keeps how many signatures each call has."""
+
+    signatures: list[int]
+
+    async def post(
+        self, to: CallTarget, headers: list[tuple[bytes, bytes]], body: bytes, seconds: float, check: Callable[[], None]
+    ) -> Outcome:
+        self.signatures.append(len(dict(headers)[b"webhook-signature"].split()))
+        return Outcome(200, None, 1.0)
+
+
+def test_the_former_secret_signs_for_its_time_also_while_one_process_serves_the_webhook() -> None:
+    name = f"model-{next(_numbers)}"
+    run(
+        webhooks.put(
+            name, msgspec.convert({"url": "https://example.com/", "topics": [name]}, PutWebhook), OPEN, now_ms()
+        )
+    )
+    run(webhooks.rotate(name, new_secret(), now_ms() - webhooks.PREVIOUS_MS + 2_000))
+    endpoint = Signed([], [])
+    endpoint.signatures = []
+
+    async def test() -> None:
+        store, asked = here(), clock()
+        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+        task = asyncio.create_task(serving.serve())
+        while endpoint.signatures[-1:] != [1]:
+            await store.drive(send_test(name))
+            serving.look_again()
+            await asyncio.sleep(0.05)
+        serving.stop()
+        await task
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE))
+    assert endpoint.signatures == sorted(endpoint.signatures, reverse=True)
 
 
 async def serve_until_let_go(name: str, endpoint: Endpoint) -> None:

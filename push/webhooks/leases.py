@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from push.webhooks.config import Settings
+from push.webhooks.retry import MOST_ASKED_MS
 from push.webhooks.signing import key_of
 from store.script import Script, Statement
 
@@ -31,21 +32,24 @@ UPDATE push_webhook w SET lease = lease + 1, leased_until_ts = now.ts + %(lease_
 RETURNING w.id, name, prefixes, url, config::text, secret, previous_secret, previous_until_ts - now.ts, lease, settled, failures,
           retry_ts - now.ts, last_error
 """
-# Leaves out those that are paused or halted: their holder lets go.
+# Leaves out those that are paused or halted: their holder lets go. An end that is later than any lease is of a clock ahead. The
+# pause of a failing endpoint may be of that time, too, so it ends. The holder keeps it by its own clock.
 RENEW = f"""
-UPDATE push_webhook w SET leased_until_ts = now.ts + %(lease_ms)s
+UPDATE push_webhook w SET leased_until_ts = now.ts + %(lease_ms)s,
+       retry_ts = CASE WHEN w.leased_until_ts > now.ts + %(lease_ms)s THEN 0 ELSE w.retry_ts END
   FROM {NOW}, unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS ours (id, lease)
  WHERE w.id = ours.id AND w.lease = ours.lease AND w.leased_until_ts > 0 AND NOT w.paused AND w.halted_until_ts <= now.ts
 RETURNING w.id
 """
 RELEASE = "UPDATE push_webhook SET leased_until_ts = 0 WHERE id = %s AND lease = %s"
 # If PostgreSQL's clock was ahead, stored ends are later than any lease. Their holders finish by the corrected end. The pause of a
-# failing endpoint may be of that time, so it ends.
+# failing endpoint may be of that time, so it ends, as does one that is longer than any.
 SET_BACK = f"""
 UPDATE push_webhook w SET leased_until_ts = least(leased_until_ts, now.ts + %(lease_ms)s),
        halted_until_ts = least(halted_until_ts, now.ts + %(lease_ms)s * 3), retry_ts = 0
   FROM {NOW}
  WHERE leased_until_ts > now.ts + %(lease_ms)s OR halted_until_ts > now.ts + %(lease_ms)s * 3
+    OR retry_ts > now.ts + {MOST_ASKED_MS}
 """
 # Records that wait since a time to come wait for as long as they had to then.
 SET_BACK_WAITING = f"""

@@ -17,6 +17,7 @@ SCHEDULE_MS = (5_000, 30_000, 120_000, 900_000, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_M
 JITTER = 0.2  # share of a pause that is added at random, so that records that failed together do not return together
 FAILING = 5  # failures in a row after which an endpoint gets one call at a time
 MOST_REST_MS = 60_000  # pause of a failing endpoint between two calls
+MOST_ASKED_MS = DAY_MS  # pause that an endpoint asks for with Retry-After
 
 
 class Retry(Request):
@@ -51,7 +52,7 @@ class Retry(Request):
 
 
 def retry_after_ms(value: str | None, now: int) -> int:
-    """Returns the pause that a header Retry-After asks for, at most a day. 0 without the header or with an invalid value."""
+    """Returns the pause that a header Retry-After asks for, at most MOST_ASKED_MS. 0 without a valid header."""
     if value is None:
         return 0
     try:
@@ -60,4 +61,4 @@ def retry_after_ms(value: str | None, now: int) -> int:
         )
     except (ValueError, TypeError, OverflowError):
         return 0
-    return max(0, min(wanted, DAY_MS))
+    return max(0, min(wanted, MOST_ASKED_MS))

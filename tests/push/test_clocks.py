@@ -8,7 +8,7 @@ from django.db import connection
 from base.clock import now_ms
 from push.bus import clients, publish, subscriptions
 from push.delivery.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, set_back, take
-from push.models import Subscriber
+from push.models import Subscriber, Webhook
 from push.webhooks import leases, sources, webhooks
 from push.webhooks.config import PutWebhook
 from routers.advance import advance
@@ -65,6 +65,36 @@ def test_a_time_to_come_is_set_back_to_the_longest_there_is(field: str, most_ms:
             assert getattr(subscriber, field) <= now_ms() + most_ms
         else:
             assert getattr(subscriber, field) == told
+
+
+def rests(ahead_ms: int, leased_ms: int) -> Webhook:
+    """A webhook whose endpoint gets no call for so long, under a lease for so long."""
+    wanted = PutWebhook(url="https://example.com/", topics=[new_topic()])
+    hook = run(webhooks.put(f"hook-{new_topic()}", wanted, OPEN, now_ms())).webhook
+    Webhook.objects.filter(id=hook.id).update(
+        retry_ts=now_ms() + ahead_ms, leased_until_ts=now_ms() + leased_ms, lease=1
+    )
+    return Webhook.objects.get(id=hook.id)
+
+
+def test_a_renewal_ends_the_pause_of_a_clock_ahead() -> None:
+    """It comes before the sweep, and then nothing else tells that the clock was ahead."""
+    ahead, right = rests(HOUR_MS + 60_000, HOUR_MS), rests(60_000, leases.LEASE_MS)
+    assert run(leases.renew({ahead.id: 1, right.id: 1})) == {ahead.id, right.id}
+    before = right.retry_ts
+    run(leases.set_back())
+    for webhook in (ahead, right):
+        webhook.refresh_from_db()
+    assert (ahead.retry_ts, right.retry_ts) == (0, before)
+
+
+def test_a_pause_that_is_longer_than_any_ends_also_without_a_lease() -> None:
+    ahead, right = rests(25 * HOUR_MS, 0), rests(23 * HOUR_MS, 0)
+    before = right.retry_ts
+    run(leases.set_back())
+    for webhook in (ahead, right):
+        webhook.refresh_from_db()
+    assert (ahead.retry_ts, right.retry_ts) == (0, before)
 
 
 def test_a_webhook_whose_times_are_an_hour_ahead_waits_no_hour() -> None:

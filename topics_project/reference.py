@@ -226,6 +226,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "`data` and `meta` of all topics. A value keeps clients from filling the disk",
             "",
         ),
+        "TOPICS_MAX_WEBHOOKS": ("", "Webhooks", ""),
         "TOPICS_MAX_SCHEDULES": ("", "Schedules of queues", ""),
         "TOPICS_MAX_GROUPS": ("", "Consumer groups. Each has up to 1024 rows of shares", ""),
         "TOPICS_MAX_GROUPS_PER_KEY": ("", "Consumer groups that one key created", ""),

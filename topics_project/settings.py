@@ -217,6 +217,7 @@ TOPICS_MAX_GROUPS: int = number("TOPICS_MAX_GROUPS", 2_000)
 # Half of the total, so that one key that joins ever new names locks out no other.
 TOPICS_MAX_GROUPS_PER_KEY: int = number("TOPICS_MAX_GROUPS_PER_KEY", 1_000)
 TOPICS_GROUP_DAYS: int = number("TOPICS_GROUP_DAYS", 30)  # a group without members and commits is then forgotten
+TOPICS_MAX_WEBHOOKS: int = number("TOPICS_MAX_WEBHOOKS", 10_000)
 TOPICS_MAX_SCHEDULES: int = number("TOPICS_MAX_SCHEDULES", 100_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 20_000)
 # Half of the total, so that one client that opens and forgets sessions cannot use up the total. A site has one key for all of its

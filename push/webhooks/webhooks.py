@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from django.conf import settings
 from msgspec import UNSET
 
 from base.errors import Forbidden, Incompatible, InvalidRequest, NotFound
@@ -22,6 +23,7 @@ from push.webhooks.sources import topics_of
 from store.script import Pause, Script, Statement, atomically
 from topics import audit, wake
 from topics.cursors import owned as owned_cursors
+from wire import limits
 from wire.access.keys import Key
 
 T = TypeVar("T")
@@ -49,6 +51,7 @@ INSERT INTO push_webhook (name, prefixes, url, config, secret, created_ts, updat
 VALUES (%(name)s, %(prefixes)s, %(url)s, %(config)s, %(secret)s, %(now)s, %(now)s)
 ON CONFLICT (name) DO NOTHING RETURNING id
 """
+COUNT = "SELECT count(*) FROM (SELECT FROM push_webhook LIMIT %s) counted"
 # The number of the lease grows, so that no former holder can settle by the config of before.
 CHANGE = """
 UPDATE push_webhook SET url = %(url)s, config = %(config)s, secret = %(secret)s, prefixes = %(prefixes)s, updated_ts = %(now)s,
@@ -229,7 +232,7 @@ class PutOutcome(NamedTuple):
 
 
 def put(name: str, wanted: PutWebhook, key: Key, now: int) -> Script[PutOutcome]:
-    """Creates a webhook, or changes its config. Raises InvalidRequest, Forbidden or Incompatible."""
+    """Creates a webhook, or changes its config. Raises InvalidRequest, Forbidden, Incompatible or Throttled."""
     wanted.check(name, key)
     for (queue,) in (yield Statement(QUEUES, (wanted.topics,))):
         raise Incompatible(f"topic {queue!r} is a queue, and its jobs are for workers: leave it out", topic=queue)
@@ -260,6 +263,10 @@ def create(name: str, wanted: PutWebhook, secret: str, key: Key, now: int) -> Sc
     """Returns False if the webhook exists."""
     if not (yield Statement(INSERT, {"name": name, **columns(wanted, secret, key, now)})):
         return False
+    most = settings.TOPICS_MAX_WEBHOOKS
+    if most:
+        ((count,),) = yield Statement(COUNT, (most + 1,))
+        limits.check("webhooks", most, count - 1, limits.LATER)  # a refusal rolls the INSERT back
     revealed(wanted, None)
     yield from begin(name, wanted, key.prefixes, now)
     made = yield from find(name)

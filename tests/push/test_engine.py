@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 
 from base.clock import now_ms
+from base.errors import Throttled
 from push.webhooks import sources, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.engine import Engine
@@ -197,6 +198,16 @@ def test_a_topic_goes_on_when_its_record_that_held_it_up_has_ended() -> None:
         assert not serving.behind
 
     serve(test)
+
+
+def test_the_number_of_webhooks_is_capped(settings: Any) -> None:
+    settings.TOPICS_MAX_WEBHOOKS = 1
+    kept = run(put("a")).webhook
+    with pytest.raises(Throttled, match=r"the cap of 1 is reached \(webhooks\)"):
+        hooked("a")
+    assert [each.id for each in run(webhooks.page_of_webhooks("", "", 9, ()))] == [kept.id]
+    wanted = msgspec.convert({"url": "https://127.0.0.1:9/", "topics": ["b"]}, PutWebhook)
+    assert not run(webhooks.put(kept.name, wanted, OPEN, now_ms())).created
 
 
 @pytest.mark.parametrize("start", ["earliest", "head"])

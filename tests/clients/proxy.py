@@ -60,15 +60,16 @@ class Proxy:
                         return
 
     def refuse(self, client: socket.socket, request: bytes) -> None:
-        """Reads the rest of a request, and answers it as another proxy does whose server is away."""
+        """Reads the rest of a request, and answers it as another proxy does whose server is away, or has another address."""
         head, _, body = request.partition(b"\r\n\r\n")
         length = LENGTH.search(head)
-        assert length is not None
-        left = int(length[1]) - len(body)
+        left = int(length[1]) - len(body) if length else 0
         while left:
             left -= len(client.recv(left))
         status, seconds = self.refusals.pop(0)
-        client.sendall(f"HTTP/1.1 {status} Refused\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n".encode())
+        address = f"http://127.0.0.1:{self.port}{head.split()[1].decode()}"
+        fields = f"Retry-After: {seconds}\r\nLocation: {address}\r\nContent-Length: 0"
+        client.sendall(f"HTTP/1.1 {status} Refused\r\n{fields}\r\n\r\n".encode())
 
 
 @contextlib.contextmanager

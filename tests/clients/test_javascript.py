@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -233,6 +234,19 @@ def test_errors_say_what_to_do(server: Instance, log: str) -> None:
         "Refused topic_not_found",
         "RecordsLost",
     ]
+
+
+def test_a_redirect_is_refused(server: Instance, log: str) -> None:
+    """fetch follows that of an append with a GET, whose answer looks like a success."""
+    with proxy(server.port) as moved, Topics(server.url) as topics:
+        moved.refusals = [(301, 0), (302, 0), (307, 0)]
+        moved.refused = re.compile(rb"/v0/")
+        words = "without an error code: check that the URL is of a topics server"
+        told = part(moved.url, "redirected", log, 1)
+        assert sorted(map(str, told)) == [
+            f"InvalidAnswer: the server answered {status} {words}" for status in (301, 302, 307)
+        ]
+        assert topics.topic(log).read().records == []
 
 
 def test_a_name_that_leads_to_another_path_is_refused(server: Instance, log: str) -> None:

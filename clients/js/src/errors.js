@@ -61,7 +61,8 @@ export async function refusal(response) {
   const error = parsed(await response.text())?.error;
   if (error?.code) return new Refused(error.message, { status, retryAfterMs, ...error });
   if (RETRIED.includes(status)) return new Refused("the server answered", { code: "", status, retryAfterMs }); // a proxy
-  return new InvalidAnswer(`the server answered ${status} without an error code: check that the URL is of a topics server`);
+  const answered = status || "with a redirect"; // whose status a page does not see
+  return new InvalidAnswer(`the server answered ${answered} without an error code: check that the URL is of a topics server`);
 }
 
 export function parsed(text) {

@@ -116,7 +116,8 @@ export class Http {
     const timer = setTimeout(() => cut.abort(), this.timeoutMs + waitMs);
     try {
       const given = body === undefined ? { headers } : { headers: { ...headers, "content-type": "application/json" }, body };
-      const response = await this.fetch(this.url + at + asked, { method, ...given, signal: cut.signal });
+      // fetch would follow a redirect of a POST with a GET, whose answer is a success that stored nothing.
+      const response = await this.fetch(this.url + at + asked, { method, ...given, redirect: "manual", signal: cut.signal });
       if (!response.ok) throw await refusal(response);
       return await read(response, cut);
     } catch (error) {

@@ -156,6 +156,13 @@ const parts = {
     }
     return errors;
   },
+  // The errors of an append, a batch and a watch.
+  async redirected() {
+    const batch = topic.batch();
+    const { seq } = await batch.append(2);
+    const tried = await Promise.allSettled([topic.append(1), seq, seqs(topics.watch(name))]);
+    return tried.map(({ reason }) => reason && `${reason.name}: ${reason.message}`);
+  },
   // What a receiver makes of calls: their JSON, or null. `name`: its secrets.
   async verify() {
     const outcomes = [];

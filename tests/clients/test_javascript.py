@@ -166,6 +166,19 @@ def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: st
     assert part(server.url, "early", log, 0) == [1, [1, 2]]
 
 
+def test_a_second_subscription_takes_no_frame_of_the_first(server: Instance, log: str) -> None:
+    Api(server.port).append(log, *range(COUNT))
+    assert part(server.url, "again", log, COUNT) == list(range(1, COUNT + 1))
+
+
+def test_a_value_without_json_fails_alone(server: Instance, log: str) -> None:
+    assert part(server.url, "poison", log, 0) == [["TypeError", "TypeError"], [1, 2]]
+
+
+def test_a_websocket_that_cannot_be_made_is_an_error_of_its_calls(server: Instance, log: str) -> None:
+    assert part(server.url, "unmade", log, 0) == ["SyntaxError"] * 3
+
+
 def test_members_and_workers_of_both_languages_share_while_some_are_killed(
     server: Instance, log: str, queue: str
 ) -> None:

@@ -4,8 +4,6 @@ import { Refused, Unreachable } from "./errors.js";
 import { backoff, camel, random, sleep } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
 
-const RESUME = "resume "; // and a topic: the request_id of a subscription after a cut
-
 export class Socket {
   #address;
   #WebSocket;
@@ -13,8 +11,8 @@ export class Socket {
   #opening = null;
   #ids = 0;
   #tries = 0;
-  #commands = new Map(); // by request_id: {command, resolve, reject}, without an answer yet
-  #subscriptions = new Map(); // by topic: {seq, options, steps, wake}
+  #commands = new Map(); // by request_id: {text, resolve, reject}, without an answer yet
+  #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown}
   #isClosed = false;
 
   #http;
@@ -35,11 +33,12 @@ export class Socket {
   // Sends a command (docs/websocket.md) and returns its answer. After a cut it is sent again, so a claim can be carried out twice.
   async send(command) {
     if (this.#isClosed) throw new Unreachable("the socket is closed");
+    const id = ++this.#ids;
+    const text = JSON.stringify({ ...command, request_id: id }); // throws before the socket knows the command
     return new Promise((resolve, reject) => {
-      const id = ++this.#ids;
-      const whole = { ...command, request_id: id };
-      this.#commands.set(id, { command: whole, resolve, reject });
-      if (this.#isOpen) this.#write(whole);
+      const waiting = { text, resolve, reject };
+      this.#commands.set(id, waiting);
+      if (this.#isOpen) this.#write(waiting);
       else this.#open();
     });
   }
@@ -48,10 +47,13 @@ export class Socket {
   async *subscribe(topic, { start = "earliest", onLoss = "raise", match, limit, ...others } = {}) {
     only(others, "start", "onLoss", "match", "limit");
     if (this.#subscriptions.has(topic)) throw new TypeError(`this socket is subscribed to ${topic}: use that subscription, or another socket`);
-    const subscription = { seq: start, match, limit, steps: [], wake: () => {} };
+    if (this.#isClosed) throw new Unreachable("the socket is closed");
+    const subscription = { topic, seq: start, match, limit, steps: [], wake: () => {} };
+    JSON.stringify(subscription); // throws before the socket knows it
     this.#subscriptions.set(topic, subscription);
     try {
-      await this.send(this.#subscribing(topic, subscription));
+      if (this.#isOpen) this.#follow(subscription);
+      else this.#open();
       for (;;) {
         while (!subscription.steps.length && !this.#isClosed) await new Promise((resolve) => (subscription.wake = resolve));
         const step = subscription.steps.shift();
@@ -62,7 +64,7 @@ export class Socket {
       }
     } finally {
       this.#subscriptions.delete(topic);
-      if (!this.#isClosed) this.send({ op: "unsubscribe", topic }).catch(() => {});
+      if (this.#isOpen) this.#socket.send(JSON.stringify({ op: "unsubscribe", topic })); // another socket has no subscription
     }
   }
 
@@ -80,17 +82,23 @@ export class Socket {
   }
 
   #write(command) {
-    this.#socket.send(JSON.stringify(command));
+    this.#socket.send(command.text);
   }
 
-  #subscribing(topic, { seq, match, limit }) {
+  // Subscribes to a topic where its subscription shall continue. Frames before the answer belong to an earlier one.
+  #follow(subscription) {
+    Object.assign(subscription, { id: ++this.#ids, isKnown: false });
+    const { topic, seq, match, limit, id } = subscription;
     const start = seq === "head" ? { tail: true } : { from_seq: seq === "earliest" ? 0 : seq };
-    return { op: "subscribe", topics: { [topic]: { ...start, match } }, limit, include_tags: true };
+    const topics = { [topic]: { ...start, match } };
+    this.#socket.send(JSON.stringify({ op: "subscribe", topics, limit, include_tags: true, request_id: id }));
   }
 
   // Opens a WebSocket unless there is one. One that is being opened sends what waits, and `#ended` opens the next one.
   #open() {
-    if (!this.#socket) this.#opening ??= this.#connect().finally(() => (this.#opening = null));
+    if (this.#socket) return;
+    const done = () => (this.#opening = null);
+    this.#opening ??= this.#connect().finally(done).catch((error) => this.#fail(error)); // no WebSocket for this address
   }
 
   async #connect() {
@@ -103,11 +111,8 @@ export class Socket {
     socket.onerror = () => {}; // a close follows
     socket.onopen = () => {
       socket.wasOpen = true;
-      // A subscription that the server knew continues after its last record. Another one is among the commands.
-      for (const [topic, subscription] of this.#subscriptions) {
-        if (subscription.isKnown) this.#write({ ...this.#subscribing(topic, subscription), request_id: RESUME + topic });
-      }
-      for (const { command } of this.#commands.values()) this.#write(command);
+      for (const subscription of this.#subscriptions.values()) this.#follow(subscription);
+      for (const command of this.#commands.values()) this.#write(command);
     };
   }
 
@@ -141,16 +146,16 @@ export class Socket {
     this.#tries = 0;
     const { op, request_id: id, topic, ...rest } = frame;
     const subscription = this.#subscriptions.get(topic);
-    if (op === "record" && subscription) {
+    if (op === "record" && subscription?.isKnown) {
       subscription.seq = rest.to_seq;
       this.#give(subscription, { records: rest.records.map((record) => ({ ...toRecord(record), topic })) });
-    } else if (op === "tombstone" && subscription) {
+    } else if (op === "tombstone" && subscription?.isKnown) {
       subscription.seq = rest.gap_to;
       this.#give(subscription, { tombstone: toTombstone({ topic, ...rest }) });
     } else if (op === "subscribed") {
       for (const [name, { from_seq: seq }] of Object.entries(rest.topics)) {
-        const known = this.#subscriptions.get(name);
-        if (known && !known.isKnown) Object.assign(known, { seq, isKnown: true });
+        const begun = this.#subscriptions.get(name);
+        if (begun?.id === id) Object.assign(begun, { seq, isKnown: true });
       }
     }
     const asked = this.#commands.get(id);
@@ -158,8 +163,8 @@ export class Socket {
     if (op === "error") {
       const error = new Refused(rest.message, rest);
       asked?.reject(error);
-      const resumed = String(id).startsWith(RESUME) && this.#subscriptions.get(id.slice(RESUME.length));
-      if (resumed) this.#give(resumed, { error });
+      const refused = [...this.#subscriptions.values()].find((each) => each.id === id);
+      if (refused) this.#give(refused, { error });
     } else if (asked) {
       const { performance, ...answer } = rest;
       asked.resolve(answer);

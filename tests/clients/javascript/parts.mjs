@@ -106,6 +106,49 @@ const parts = {
     socket.close();
     return [made, appended];
   },
+  // The seqs of a subscription, and of a second one while frames of the first are on their way.
+  async again() {
+    const socket = topics.socket();
+    const seen = [];
+    for await (const { seq } of socket.subscribe(name, { limit: 1 })) {
+      seen.push(seq);
+      if (seq === 3) break;
+    }
+    for await (const { seq } of socket.subscribe(name, { start: 3, limit: 1 })) {
+      seen.push(seq);
+      if (seq === total) break;
+    }
+    return seen;
+  },
+  // The errors of values without JSON, and what a cut after them leaves: the publishes of before and after it.
+  async poison() {
+    const made = [];
+    class Kept extends WebSocket {
+      constructor(...given) {
+        super(...given);
+        made.push(this);
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Kept }).socket();
+    const appended = [(await socket.publish(name, 1)).firstSeq];
+    const tried = await Promise.allSettled([socket.publish(name, 10n), socket.subscribe(name, { start: 10n }).next()]);
+    made[0].close();
+    appended.push((await socket.publish(name, 2)).firstSeq);
+    return [tried.map(({ reason }) => reason?.name), appended];
+  },
+  // The errors of a socket whose WebSocket cannot be made, each time.
+  async unmade() {
+    class Unmade {
+      constructor() {
+        throw new SyntaxError("no address");
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Unmade }).socket();
+    const errors = [];
+    for (let turn = 0; turn < 2; turn++) await socket.publish(name, 1).catch((error) => errors.push(error.name));
+    await socket.subscribe(name).next().catch((error) => errors.push(error.name));
+    return errors;
+  },
   async loop() {
     const worker = topic.worker();
     const seen = [];

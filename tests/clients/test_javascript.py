@@ -166,6 +166,11 @@ def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: st
     assert part(server.url, "early", log, 0) == [1, [1, 2]]
 
 
+def test_a_publish_without_an_answer_for_a_minute_is_not_sent_again(server: Instance, log: str) -> None:
+    """The topic could have forgotten its idempotency key."""
+    assert part(server.url, "late", log, 0) == ["Unreachable", 1, 1]
+
+
 def test_a_second_subscription_takes_no_frame_of_the_first(server: Instance, log: str) -> None:
     Api(server.port).append(log, *range(COUNT))
     assert part(server.url, "again", log, COUNT) == list(range(1, COUNT + 1))

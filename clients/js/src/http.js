@@ -2,7 +2,7 @@
 
 import { InvalidAnswer, TopicsError, Unreachable, parsed, refusal } from "./errors.js";
 
-const PATIENCE_MS = 60_000; // below the two minutes for which a topic remembers an idempotency key
+export const PATIENCE_MS = 60_000; // below the two minutes for which a topic remembers an idempotency key
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 const HEARTBEAT_MS = 15_000; // a stream without an event sends a comment so often

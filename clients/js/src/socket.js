@@ -1,7 +1,7 @@
 // One WebSocket for publishes and subscriptions. It opens again after each cut, and continues where it was.
 
 import { Refused, Unreachable } from "./errors.js";
-import { backoff, camel, random, sleep } from "./http.js";
+import { PATIENCE_MS, backoff, camel, random, sleep } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
 
 export class Socket {
@@ -11,7 +11,7 @@ export class Socket {
   #opening = null;
   #ids = 0;
   #tries = 0;
-  #commands = new Map(); // by request_id: {text, resolve, reject}, without an answer yet
+  #commands = new Map(); // by request_id: {text, sentAt, resolve, reject}, without an answer yet
   #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown}
   #isClosed = false;
 
@@ -25,12 +25,13 @@ export class Socket {
     this.#WebSocket = WebSocket;
   }
 
-  // Appends a record. After a cut it is sent again, and stored once.
+  // Appends a record. After a cut it is sent again for up to a minute, and stored once.
   async publish(topic, data, { tag, node, meta, idempotencyKey = random() } = {}) {
     return camel(await this.send({ op: "publish", topic, records: [{ data, tag, node, meta }], idempotency_key: idempotencyKey }));
   }
 
-  // Sends a command (docs/websocket.md) and returns its answer. After a cut it is sent again, so a claim can be carried out twice.
+  // Sends a command (docs/websocket.md) and returns its answer. After a cut it is sent again for up to a minute, so a claim can be
+  // carried out twice.
   async send(command) {
     if (this.#isClosed) throw new Unreachable("the socket is closed");
     const id = ++this.#ids;
@@ -82,6 +83,7 @@ export class Socket {
   }
 
   #write(command) {
+    command.sentAt ??= Date.now();
     this.#socket.send(command.text);
   }
 
@@ -112,8 +114,19 @@ export class Socket {
     socket.onopen = () => {
       socket.wasOpen = true;
       for (const subscription of this.#subscriptions.values()) this.#follow(subscription);
+      this.#expire();
       for (const command of this.#commands.values()) this.#write(command);
     };
+  }
+
+  // Rejects what was first sent a minute ago: sent again, it could be stored twice, because topics forget idempotency keys.
+  #expire() {
+    const oldest = Date.now() - PATIENCE_MS;
+    for (const [id, { sentAt, reject }] of this.#commands) {
+      if (sentAt >= oldest || sentAt === undefined) continue;
+      this.#commands.delete(id);
+      reject(new Unreachable("the connection ended, and no answer came for a minute: the command may have been carried out"));
+    }
   }
 
   async #ended(socket, code, reason) {
@@ -127,6 +140,7 @@ export class Socket {
         if (error.status === 401) this.#fail(error);
       });
     }
+    this.#expire();
     if (this.#commands.size || this.#subscriptions.size) this.#open();
   }
 

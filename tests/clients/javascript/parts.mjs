@@ -106,6 +106,23 @@ const parts = {
     socket.close();
     return [made, appended];
   },
+  // How a publish ends whose answer was lost, if the socket opens again after more than a minute. And how often it was sent.
+  async late() {
+    const { now } = Date;
+    let sent = 0;
+    class Lossy extends WebSocket {
+      send(text) {
+        super.send(text);
+        if (JSON.parse(text).op !== "publish" || sent++) return;
+        this.onmessage = null;
+        Date.now = () => now() + 61_000;
+        this.close();
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Lossy }).socket();
+    const told = await socket.publish(name, 1).catch(({ name: kind }) => kind);
+    return [told, sent, (await socket.publish(name, 2)).count];
+  },
   // The seqs of a subscription, and of a second one while frames of the first are on their way.
   async again() {
     const socket = topics.socket();

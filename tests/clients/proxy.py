@@ -21,6 +21,8 @@ class Proxy:
     def __init__(self, port: int, bytes: tuple[int, int] | None = None, seed: int = 7) -> None:
         self.port, self.bytes, self.random = port, bytes, random.Random(seed)
         self.cuts = 0
+        self.connections = 0
+        self.lost = 0  # of the connections: the first ones that stay open, and carry nothing any more
         self.requests: list[str] = []
         self.sent: list[bytes] = []  # by the clients, as it came
         self.refusals: list[tuple[int, int]] = []  # of the next claims: a status, and the seconds of Retry-After
@@ -40,9 +42,14 @@ class Proxy:
     def carry(self, client: socket.socket) -> None:
         left = self.random.randint(*self.bytes) if self.bytes else None
         with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as server:
+            number = self.connections = self.connections + 1
             while True:
                 for source in select.select([client, server], [], [])[0]:
                     data = source.recv(65536)
+                    if number <= self.lost:
+                        while client.recv(65536):
+                            pass
+                        return
                     if not data:
                         return
                     if source is client:

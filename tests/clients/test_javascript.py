@@ -176,6 +176,25 @@ def test_a_second_subscription_takes_no_frame_of_the_first(server: Instance, log
     assert part(server.url, "again", log, COUNT) == list(range(1, COUNT + 1))
 
 
+def test_a_socket_without_an_answer_is_replaced(server: Instance, log: str) -> None:
+    """Its connection stays open, and carries nothing any more."""
+    with proxy(server.port) as line:
+        program = Program(line.url, "silent", log)
+        Api(server.port).append(log, 1)
+        until(lambda: program.said == [1], "the first record")
+        line.lost = line.connections
+        Api(server.port).append(log, 2)
+        try:
+            until(lambda: program.said == [1, 2], "the second record")
+        finally:
+            program.end(signal.SIGKILL)
+
+
+def test_a_slow_subscription_lets_the_server_wait(server: Instance, log: str) -> None:
+    Api(server.port).append(log, *range(COUNT))
+    assert part(server.url, "slow", log, COUNT) == [True, list(range(1, COUNT + 1))]
+
+
 def test_a_value_without_json_fails_alone(server: Instance, log: str) -> None:
     assert part(server.url, "poison", log, 0) == [["TypeError", "TypeError"], [1, 2]]
 

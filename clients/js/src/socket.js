@@ -4,6 +4,8 @@ import { Refused, Unreachable } from "./errors.js";
 import { PATIENCE_MS, backoff, camel, random, sleep } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
 
+const MOST_STEPS = 32; // frames that a subscription keeps for the application: a WebSocket cannot be told to wait
+
 export class Socket {
   #address;
   #WebSocket;
@@ -12,7 +14,7 @@ export class Socket {
   #ids = 0;
   #tries = 0;
   #commands = new Map(); // by request_id: {text, sentAt, resolve, reject}, without an answer yet
-  #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown}
+  #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown, isPaused}
   #isClosed = false;
 
   #http;
@@ -53,11 +55,9 @@ export class Socket {
     JSON.stringify(subscription); // throws before the socket knows it
     this.#subscriptions.set(topic, subscription);
     try {
-      if (this.#isOpen) this.#follow(subscription);
-      else this.#open();
+      this.#follow(subscription);
       for (;;) {
-        while (!subscription.steps.length && !this.#isClosed) await new Promise((resolve) => (subscription.wake = resolve));
-        const step = subscription.steps.shift();
+        const step = await this.#next(subscription);
         if (!step) return;
         if (step.error) throw step.error;
         if (step.tombstone) await tell(step.tombstone, onLoss);
@@ -65,7 +65,7 @@ export class Socket {
       }
     } finally {
       this.#subscriptions.delete(topic);
-      if (this.#isOpen) this.#socket.send(JSON.stringify({ op: "unsubscribe", topic })); // another socket has no subscription
+      this.#leave(topic);
     }
   }
 
@@ -73,6 +73,7 @@ export class Socket {
   close() {
     this.#isClosed = true;
     this.#socket?.close();
+    clearInterval(this.#socket?.timer);
     for (const { reject } of this.#commands.values()) reject(new Unreachable("the socket is closed"));
     this.#commands.clear();
     for (const { wake } of this.#subscriptions.values()) wake();
@@ -89,11 +90,24 @@ export class Socket {
 
   // Subscribes to a topic where its subscription shall continue. Frames before the answer belong to an earlier one.
   #follow(subscription) {
-    Object.assign(subscription, { id: ++this.#ids, isKnown: false });
+    Object.assign(subscription, { id: ++this.#ids, isKnown: false, isPaused: false });
+    if (!this.#isOpen) return this.#open();
     const { topic, seq, match, limit, id } = subscription;
     const start = seq === "head" ? { tail: true } : { from_seq: seq === "earliest" ? 0 : seq };
     const topics = { [topic]: { ...start, match } };
     this.#socket.send(JSON.stringify({ op: "subscribe", topics, limit, include_tags: true, request_id: id }));
+  }
+
+  // Ends a subscription at the server. Another socket has none.
+  #leave(topic) {
+    if (this.#isOpen) this.#socket.send(JSON.stringify({ op: "unsubscribe", topic }));
+  }
+
+  // Returns the next step of a subscription, or undefined at the end.
+  async #next(subscription) {
+    if (subscription.isPaused && !subscription.steps.length) this.#follow(subscription);
+    while (!subscription.steps.length && !this.#isClosed) await new Promise((resolve) => (subscription.wake = resolve));
+    return subscription.steps.shift();
   }
 
   // Opens a WebSocket unless there is one. One that is being opened sends what waits, and `#ended` opens the next one.
@@ -108,15 +122,34 @@ export class Socket {
     this.#tries++;
     if (this.#isClosed) return;
     const socket = (this.#socket = new this.#WebSocket(this.#address));
-    socket.onmessage = ({ data }) => this.#told(JSON.parse(data));
+    socket.onmessage = ({ data }) => {
+      socket.silence = 0;
+      if (socket === this.#socket) this.#told(JSON.parse(data));
+    };
     socket.onclose = ({ code, reason }) => this.#ended(socket, code, reason);
     socket.onerror = () => {}; // a close follows
     socket.onopen = () => {
       socket.wasOpen = true;
-      for (const subscription of this.#subscriptions.values()) this.#follow(subscription);
+      for (const subscription of this.#subscriptions.values()) if (!subscription.isPaused) this.#follow(subscription);
       this.#expire();
       for (const command of this.#commands.values()) this.#write(command);
     };
+    this.#attend(socket);
+  }
+
+  // Asks a silent server for an answer, and replaces the socket if none comes. The server's own pings cannot be seen here.
+  #attend(socket) {
+    socket.silence = 0; // turns of the timer without a frame
+    socket.timer = setInterval(() => {
+      socket.silence++;
+      if (socket.silence > 2) {
+        socket.close();
+        this.#ended(socket);
+      } else if (socket.silence === 2 && this.#isOpen) {
+        socket.send('{"op":"ping"}');
+      }
+    }, this.#http.timeoutMs / 2);
+    socket.timer.unref?.(); // in Node.js
   }
 
   // Rejects what was first sent a minute ago: sent again, it could be stored twice, because topics forget idempotency keys.
@@ -132,6 +165,7 @@ export class Socket {
   async #ended(socket, code, reason) {
     if (socket !== this.#socket || this.#isClosed) return;
     this.#socket = null;
+    clearInterval(socket.timer);
     if (code === 1008) {
       this.#fail(new Refused(reason || "the key was refused", { code: "unauthorized", status: 401 }));
     } else if (!socket.wasOpen) {
@@ -156,16 +190,23 @@ export class Socket {
     subscription.wake();
   }
 
+  // Gives records or a loss up to a seq. If too many wait, the subscription ends at the server until they are taken.
+  #advance(subscription, seq, step) {
+    subscription.seq = seq;
+    this.#give(subscription, step);
+    if (subscription.steps.length < MOST_STEPS) return;
+    Object.assign(subscription, { isKnown: false, isPaused: true });
+    this.#leave(subscription.topic);
+  }
+
   #told(frame) {
     this.#tries = 0;
     const { op, request_id: id, topic, ...rest } = frame;
     const subscription = this.#subscriptions.get(topic);
     if (op === "record" && subscription?.isKnown) {
-      subscription.seq = rest.to_seq;
-      this.#give(subscription, { records: rest.records.map((record) => ({ ...toRecord(record), topic })) });
+      this.#advance(subscription, rest.to_seq, { records: rest.records.map((record) => ({ ...toRecord(record), topic })) });
     } else if (op === "tombstone" && subscription?.isKnown) {
-      subscription.seq = rest.gap_to;
-      this.#give(subscription, { tombstone: toTombstone({ topic, ...rest }) });
+      this.#advance(subscription, rest.gap_to, { tombstone: toTombstone({ topic, ...rest }) });
     } else if (op === "subscribed") {
       for (const [name, { from_seq: seq }] of Object.entries(rest.topics)) {
         const begun = this.#subscriptions.get(name);

@@ -137,6 +137,34 @@ const parts = {
     }
     return seen;
   },
+  // A subscription: a line for each record.
+  async silent() {
+    const socket = new Topics(undefined, undefined, { timeoutMs: 1000 }).socket();
+    for await (const { seq } of socket.subscribe(name)) show(seq);
+  },
+  // Whether the server was told to wait before it had sent all records of a topic, and the seqs.
+  async slow() {
+    let [frames, ends] = [0, 0];
+    class Counted extends WebSocket {
+      constructor(...given) {
+        super(...given);
+        this.addEventListener("message", ({ data }) => (frames += JSON.parse(data).op === "record"));
+      }
+
+      send(text) {
+        super.send(text);
+        ends += JSON.parse(text).op === "unsubscribe";
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Counted }).socket();
+    const seen = [];
+    for await (const { seq } of socket.subscribe(name, { limit: 1 })) {
+      while (!seen.length && !ends && frames < total) await new Promise((resolve) => setTimeout(resolve, 10));
+      seen.push(seq);
+      if (seq === total) break;
+    }
+    return [ends > 1, seen]; // one at the end
+  },
   // The errors of values without JSON, and what a cut after them leaves: the publishes of before and after it.
   async poison() {
     const made = [];

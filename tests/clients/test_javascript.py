@@ -259,6 +259,17 @@ def test_a_cursor_is_not_committed_with_each_page(server: Instance, log: str) ->
     assert part(server.url, "patient", log, 0) == [None, 4]
 
 
+def test_a_loop_that_is_left_ends_its_read_ahead(server: Instance, log: str) -> None:
+    """Otherwise a process without a server would not end."""
+    Api(server.port).append(log, *range(6))
+    assert part(server.url, "left", log, 0) == [False, True]
+
+
+def test_an_abort_within_a_commit_ends_the_loop(server: Instance, log: str) -> None:
+    Api(server.port).append(log, 1, 2)
+    assert part(server.url, "aborted", log, 0) == [[1], 1]
+
+
 def test_errors_say_what_to_do(server: Instance, log: str) -> None:
     assert Api(server.port).call("PUT", f"/v0/topics/{log}", {"cap_records": 1}).status == 200
     Api(server.port).append(log, 1, 2, 3)

@@ -11,12 +11,28 @@ const LEAVE_MS = 5_000; // for the last commit: its records come again if it fai
 // The position of a reader. `seq` is the last seq that was read, `done` the last that the application has done, `committed` the
 // cursor on the server.
 class Reader {
-  constructor(topic, { cursor = null, start = "earliest", match, limit = 1000, commitMs = 1000, wait = true, signal }) {
-    Object.assign(this, { topic, cursor, start, match, limit, commitMs, wait, signal });
+  #ending = new AbortController();
+
+  constructor(topic, { cursor = null, start = "earliest", match, limit = 1000, commitMs = 1000, wait = true }) {
+    Object.assign(this, { topic, cursor, start, match, limit, commitMs, wait });
     this.isAtHead = true; // the next read can wait
     this.dueAt = Infinity;
     this.ahead = null; // the next window, which is on its way
     this.told = "";
+  }
+
+  get signal() {
+    return this.#ending.signal;
+  }
+
+  // Ends all calls of this reader, also the read ahead.
+  end(reason) {
+    this.#ending.abort(reason);
+  }
+
+  // Throws an error again, unless `end` is its cause.
+  raise(error) {
+    if (!this.signal.aborted || error !== this.signal.reason) throw error;
   }
 
   // Finds the position: that of the cursor, or `start` if the cursor is new.
@@ -80,35 +96,40 @@ class Reader {
   }
 }
 
-// Runs a loop over the windows of a reader, and commits at its end.
-async function* windows(reader) {
+// Runs a loop over the windows of a reader until the application's `signal` is aborted, and commits at its end.
+async function* windows(reader, signal) {
+  const end = () => reader.end(signal.reason);
+  if (signal?.aborted) end();
+  signal?.addEventListener("abort", end, { once: true });
   try {
     await reader.begin();
     for (let window; (window = await reader.next()); reader.done = window.nextFromSeq) yield window;
   } catch (error) {
-    if (!reader.signal?.aborted || error !== reader.signal.reason) throw error;
+    reader.raise(error);
   } finally {
+    signal?.removeEventListener("abort", end);
+    reader.end();
     await reader.commit({ patienceMs: LEAVE_MS }).catch((error) => {
       if (error instanceof Refused && !error.canPass && error.code !== "cursor_moved") throw error;
     });
   }
 }
 
-export async function* pages(topic, options) {
-  only(options, "cursor", "start", "match", "limit", "wait", "signal");
-  yield* windows(new Reader(topic, { ...options, commitMs: 0 }));
+export async function* pages(topic, { signal, ...options }) {
+  only(options, "cursor", "start", "match", "limit", "wait");
+  yield* windows(new Reader(topic, { ...options, commitMs: 0 }), signal);
 }
 
-export async function* follow(topic, { onLoss = "raise", ...options }) {
-  only(options, "cursor", "start", "match", "limit", "commitMs", "wait", "signal");
+export async function* follow(topic, { onLoss = "raise", signal, ...options }) {
+  only(options, "cursor", "start", "match", "limit", "commitMs", "wait");
   const reader = new Reader(topic, options);
-  for await (const window of windows(reader)) {
+  for await (const window of windows(reader, signal)) {
     if (window.tombstone) await tell(window.tombstone, onLoss);
     for (const record of window.records) {
-      if (reader.signal?.aborted) return;
+      if (reader.signal.aborted) return;
       yield record;
       reader.done = record.seq;
-      if (Date.now() >= reader.dueAt) await reader.commit();
+      if (Date.now() >= reader.dueAt) await reader.commit().catch((error) => reader.raise(error));
     }
   }
 }

@@ -224,6 +224,26 @@ const parts = {
     }
     return [within, (await topic.cursor("patient")).seq];
   },
+  // Whether the read ahead ends with a loop that is left. It would not end by itself.
+  async left() {
+    const reads = [];
+    const hung = (_, { signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const own = (url, init) => (url.endsWith("/diff") && reads.push(init.signal) > 1 ? hung(url, init) : fetch(url, init));
+    for await (const _ of new Topics(undefined, undefined, { fetch: own }).topic(name).follow({ limit: 2 })) break;
+    return reads.map(({ aborted }) => aborted);
+  },
+  // The seqs of a loop whose signal is aborted within its first commit, and the cursor.
+  async aborted() {
+    const ending = new AbortController();
+    const own = (url, init) => {
+      if (init.method === "PUT") ending.abort();
+      return fetch(url, init);
+    };
+    const seen = [];
+    const ended = new Topics(undefined, undefined, { fetch: own }).topic(name);
+    for await (const { seq } of ended.follow({ cursor: "aborted", commitMs: 0, signal: ending.signal })) seen.push(seq);
+    return [seen, (await topic.cursor("aborted")).seq];
+  },
   async refused() {
     const errors = [];
     const attempts = [

@@ -270,6 +270,11 @@ def test_an_abort_within_a_commit_ends_the_loop(server: Instance, log: str) -> N
     assert part(server.url, "aborted", log, 0) == [[1], 1]
 
 
+def test_a_cursor_that_is_at_the_wanted_seq_has_moved_unless_the_call_was_repeated(server: Instance, log: str) -> None:
+    Api(server.port).append(log, 1)
+    assert part(server.url, "fenced", log, 0) == ["cursor_moved", "cursor_moved", 1, 1]
+
+
 def test_errors_say_what_to_do(server: Instance, log: str) -> None:
     assert Api(server.port).call("PUT", f"/v0/topics/{log}", {"cap_records": 1}).status == 200
     Api(server.port).append(log, 1, 2, 3)

@@ -39,6 +39,7 @@ const RETRIED = [429, 500, 502, 503, 504];
 
 // The server refused the call. `code` is for programs (docs/errors.md), `detail` has values to the message. `status` is HTTP's, and
 // null over a WebSocket. `retryAfterMs`: how long the server asked to wait, or null.
+// `isRepeat`: an earlier try of the call ended without a definite answer, so it may have been carried out.
 export class Refused extends TopicsError {
   constructor(text, { code, status = null, detail = {}, retryAfterMs = null }) {
     super(`${text} (${status === null ? code : `${status} ${code}`})`);
@@ -46,6 +47,7 @@ export class Refused extends TopicsError {
     this.status = status;
     this.detail = detail;
     this.retryAfterMs = retryAfterMs;
+    this.isRepeat = false;
   }
 
   get canPass() {

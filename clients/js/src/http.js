@@ -1,6 +1,6 @@
 // Calls with retries, and streams. fetch does the rest.
 
-import { InvalidAnswer, TopicsError, Unreachable, parsed, refusal } from "./errors.js";
+import { InvalidAnswer, Refused, TopicsError, Unreachable, parsed, refusal } from "./errors.js";
 
 export const PATIENCE_MS = 60_000; // below the two minutes for which a topic remembers an idempotency key
 const FIRST_PAUSE_MS = 50;
@@ -94,12 +94,15 @@ export class Http {
 
   async #retried(request, patienceMs, read) {
     const until = Date.now() + patienceMs;
+    let isRepeat = false;
     for (let tries = 0; ; tries++) {
       let pause;
       try {
         return await this.#attempt(request, read);
       } catch (error) {
+        if (error instanceof Refused) error.isRepeat = isRepeat;
         if (!error.canPass) throw error;
+        isRepeat ||= error.status !== 429; // which is a refusal for sure
         pause = Math.max(error.retryAfterMs ?? 0, backoff(tries));
         if (Date.now() + pause > until) throw error;
       }

@@ -97,8 +97,8 @@ export class Topic {
     try {
       return (await this.#http.call("PUT", this.#path("cursors", name), { body, patienceMs, signal })).seq;
     } catch (error) {
-      // The first try of this call may have moved the cursor, and its answer was lost.
-      if (error.code === "cursor_moved" && seq !== undefined && error.detail.seq === seq) return seq;
+      // An earlier try of this call may have moved the cursor. At the first try, another consumer has moved it to the same seq.
+      if (error.code === "cursor_moved" && error.isRepeat && error.detail.seq === seq) return seq;
       throw error;
     }
   }

@@ -244,6 +244,26 @@ const parts = {
     for await (const { seq } of ended.follow({ cursor: "aborted", commitMs: 0, signal: ending.signal })) seen.push(seq);
     return [seen, (await topic.cursor("aborted")).seq];
   },
+  // Outcomes of calls that move a cursor from 0, if the first answer is another one, and another consumer was first.
+  async fenced() {
+    const lost = [
+      null,
+      () => new Response("", { status: 429 }),
+      () => new Response("", { status: 503 }),
+      () => {
+        throw new TypeError("cut");
+      },
+    ];
+    const outcomes = [];
+    for (const [n, first] of lost.entries()) {
+      let calls = 0;
+      await topic.setCursor(`c${n}`, { seq: 1 });
+      const own = (...given) => (first && !calls++ ? first() : fetch(...given));
+      const mine = new Topics(undefined, undefined, { fetch: async (...given) => own(...given) }).topic(name);
+      outcomes.push(await mine.setCursor(`c${n}`, { seq: 1, expectedSeq: 0 }).catch(({ code }) => code));
+    }
+    return outcomes;
+  },
   async refused() {
     const errors = [];
     const attempts = [

@@ -275,6 +275,11 @@ def test_a_cursor_that_is_at_the_wanted_seq_has_moved_unless_the_call_was_repeat
     assert part(server.url, "fenced", log, 0) == ["cursor_moved", "cursor_moved", 1, 1]
 
 
+def test_a_loop_continues_in_a_topic_that_was_created_again(server: Instance, log: str) -> None:
+    """Also in the next loop, which begins at the cursor of the new topic."""
+    assert part(server.url, "recreated", log, 0) == [1, 2, 2, "recreated", 3, "recreated", 4, 4]
+
+
 def test_errors_say_what_to_do(server: Instance, log: str) -> None:
     assert Api(server.port).call("PUT", f"/v0/topics/{log}", {"cap_records": 1}).status == 200
     Api(server.port).append(log, 1, 2, 3)

@@ -38,8 +38,8 @@ class Reader {
   // Finds the position: that of the cursor, or `start` if the cursor is new.
   async begin() {
     const { topic, cursor, start, signal } = this;
-    const stored = cursor && (await topic.cursor(cursor, { signal }));
-    if (stored) this.seq = stored.seq;
+    const stored = await this.#stored();
+    if (stored !== null) this.seq = stored;
     else if (start === "earliest") this.seq = 0;
     else if (cursor) this.seq = await topic.setCursor(cursor, start === "head" ? { at: "head", signal } : { seq: start, signal });
     else if (start === "head") this.seq = (await topic.read(0, { limit: 1, signal })).headSeq;
@@ -58,6 +58,8 @@ class Reader {
       const told = JSON.stringify(window.tombstone);
       // A recreated topic repeats its tombstone until its first record.
       if (told === this.told && window.nextFromSeq === this.seq) window.tombstone = null;
+      // The cursor of the old topic is gone. That of the new one exists if it was set since.
+      if (window.tombstone?.reason === "recreated") this.done = this.committed = (await this.#stored(Infinity)) ?? 0;
       const moved = window.nextFromSeq !== this.seq;
       this.seq = window.nextFromSeq;
       if (window.records.length || window.tombstone) {
@@ -79,6 +81,12 @@ class Reader {
         if (!moved && Date.now() - began < IDLE_MS) await sleep(IDLE_MS, this.signal);
       }
     }
+  }
+
+  // Returns the seq of the cursor on the server, or null if there is none.
+  async #stored(patienceMs) {
+    const stored = this.cursor && (await this.topic.cursor(this.cursor, { patienceMs, signal: this.signal }));
+    return stored?.seq ?? null;
   }
 
   async #read(seq, waitMs) {

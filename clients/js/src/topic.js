@@ -84,8 +84,8 @@ export class Topic {
   }
 
   // Returns a cursor as {seq, lag, …}, or null.
-  async cursor(name, { signal } = {}) {
-    return this.#http.call("GET", this.#path("cursors", name), { signal }).then(camel, (error) => {
+  async cursor(name, { patienceMs, signal } = {}) {
+    return this.#http.call("GET", this.#path("cursors", name), { patienceMs, signal }).then(camel, (error) => {
       if (error.code === "not_found") return null;
       throw error;
     });

@@ -264,6 +264,29 @@ const parts = {
     }
     return outcomes;
   },
+  // The steps of three loops, and the cursor after each. Before the first read of the second one, the topic is created again.
+  async recreated() {
+    const said = [];
+    let turn = 0;
+    let isOld = true;
+    const own = async (url, init) => {
+      if (isOld && turn === 1 && url.endsWith("/diff")) {
+        isOld = false;
+        await topic.delete();
+        await topic.configure();
+      }
+      return fetch(url, init);
+    };
+    const followed = new Topics(undefined, undefined, { fetch: own }).topic(name);
+    const onLoss = ({ reason }) => said.push(reason);
+    await topic.appendAll([{ data: 1 }, { data: 2 }]);
+    for (; turn < 3; turn++) {
+      for await (const { seq } of followed.follow({ cursor: "c", wait: false, onLoss })) said.push(seq);
+      said.push(await topic.cursor("c").then((cursor) => cursor?.seq));
+      await topic.append("next");
+    }
+    return said;
+  },
   async refused() {
     const errors = [];
     const attempts = [

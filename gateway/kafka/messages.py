@@ -15,7 +15,8 @@ this module alone decides what a value is, and no message can hold up a reader.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +35,9 @@ MAX_RECORDS, MAX_RECORD_BYTES = 10_000, 1024 * 1024
 MAX_META_BYTES, MAX_META_KEYS = 16 * 1024, 64
 OVERHEAD_BYTES = 80  # of a message in a batch: lengths, and the names of the headers
 NULL = b"null"
+# For a name that is not UTF-8, confluent-kafka returns a broken list and an exception together. The interpreter does not always
+# check for that, and then the process crashes. This call always checks, and raises SystemError.
+HEADERS: Callable[[Message], Any] = methodcaller("headers")
 
 
 class Shown(NamedTuple):
@@ -45,6 +49,11 @@ class Shown(NamedTuple):
     node: str | None
     meta: bytes | None
     data: bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes of data and meta, which limits of bytes count."""
+        return len(self.data) + len(self.meta or b"")
 
     def json(self, *, tags: bool, meta: bool, data: bool = True) -> bytes:
         text = b'{"$seq":%d,"$ts":%d' % (self.seq, self.ts)
@@ -59,15 +68,22 @@ class Shown(NamedTuple):
 
 def shown(message: Message) -> Shown:
     """Returns a message as a record."""
-    node = meta = None
-    headers = message.headers()
-    if headers:
-        node, meta = of_headers(headers.items() if isinstance(headers, dict) else headers)
+    node, meta = of_headers(headers_of(message))
     key = message.key()
     tag = None if key is None else text_of(bytes_of(key) or b"", MAX_TAG_BYTES)
     return Shown(
         offset_of(message) + 1, max(message.timestamp()[1], 0), tag, node, meta, json_of(bytes_of(message.value()))
     )
+
+
+def headers_of(message: Message) -> Iterable[tuple[str, str | bytes | None]]:
+    """Returns the headers of a message, or none if the name of one is not UTF-8."""
+    try:
+        found = HEADERS(message)
+    except (SystemError, UnicodeDecodeError):
+        message.set_headers([])  # the message has kept the broken list for the next call
+        return ()
+    return found.items() if isinstance(found, dict) else found or ()
 
 
 def of_headers(headers: Iterable[tuple[str, str | bytes | None]]) -> tuple[str | None, bytes | None]:

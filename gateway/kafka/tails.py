@@ -10,20 +10,24 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from base.errors import TopicsError
-from gateway.kafka.client import KafkaClients, look_up, offset_of
+from gateway.kafka.client import DENIED, KafkaClients, look_up, offset_of
 from gateway.kafka.messages import Shown, shown
 from gateway.kafka.topics import KafkaTopic, KafkaTopics
 
 log = logging.getLogger(__name__)
 MOST_HELD, MOST_HELD_BYTES = 1000, 256 * 1024  # of a topic
 LOOK_SECONDS = 1.0
+REST_SECONDS = 1.0  # after a failure
+LOST = DENIED | {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # errors after which no record comes
 POLL_SECONDS = 0.02  # a change of the assignment waits so long
 OF_THE_TAIL = {
     "fetch.wait.max.ms": 50,  # a topic that is added waits for the request under way
@@ -153,22 +157,29 @@ class KafkaTail:
     # -- In its thread -------------------------------------------------------------------------------------------------
 
     def run(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Reads until the tail is closed. The assignment changes between two reads: in another thread, a change would wait
-        for a read, and the read for the change."""
-        consumer = self.clients.consumer(**OF_THE_TAIL)
-        assigned: dict[str, TailRing] = {}
+        """Reads until the tail is closed. After a failure all rings end, because the consumer may have lost some of their
+        records. Their followers look for the topics again, and get rings of a new consumer."""
         while not self.closed:
             try:
-                self.change(consumer, assigned)
-                message = consumer.poll(POLL_SECONDS) if assigned else None
-                if message is not None:
-                    messages = [message, *consumer.consume(500, 0)]
-                    loop.call_soon_threadsafe(self.arrive, *arrived(messages, assigned))
-            except KafkaException as error:
-                log.warning("The tail of Kafka topics: %s", error)
-            except RuntimeError:  # the loop has ended
-                break
-        consumer.close()
+                with closing(self.clients.consumer(**OF_THE_TAIL)) as consumer:
+                    self.read(consumer, loop)
+            except Exception:
+                if loop.is_closed():
+                    return
+                log.exception("The tail of Kafka topics failed. It begins again")
+                loop.call_soon_threadsafe(self.end_all)
+                time.sleep(REST_SECONDS)
+
+    def read(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        """Reads with one consumer. The assignment changes between two reads: in another thread, a change would wait for a read,
+        and the read for the change. Raises KafkaException, and RuntimeError if the loop has ended."""
+        assigned: dict[str, TailRing] = {}
+        while not self.closed:
+            self.change(consumer, assigned)
+            message = consumer.poll(POLL_SECONDS) if assigned else None
+            if message is not None:
+                messages = [message, *consumer.consume(500, 0)]
+                loop.call_soon_threadsafe(self.arrive, *arrived(messages, assigned))
 
     def change(self, consumer: Consumer, assigned: dict[str, TailRing]) -> None:
         """Makes the changes that wait. Without a topic, waits for one. `assigned`: the ring of each topic that is read."""
@@ -196,10 +207,13 @@ class KafkaTail:
         for ring in failed:
             self.end(ring)
 
-    def close(self) -> None:
-        self.closed = True
+    def end_all(self) -> None:
         for ring in list(self.rings.values()):
             self.end(ring)
+
+    def close(self) -> None:
+        self.closed = True
+        self.end_all()
         self.changes.put(None)
         if self.looking is not None:
             self.looking.cancel()
@@ -217,6 +231,6 @@ def arrived(messages: Sequence[Message], assigned: Mapping[str, TailRing]) -> tu
             found.append(Arrived(ring, shown(message), offset_of(message) + 1))
         elif error.code() == KafkaError._PARTITION_EOF:
             found.append(Arrived(ring, None, offset_of(message)))
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        elif error.code() in LOST:
             failed.append(ring)
     return found, failed

@@ -1,14 +1,18 @@
 """The calls on records and topics, as of a server (docs/kafka.md)."""
 
+import ctypes
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Running
+from tests.gateway.streams import Stream
 from tests.instances import until
 from tests.kafka.broker import Broker
 
@@ -74,6 +78,42 @@ def test_what_kafkas_clients_write_appears_and_no_message_stops_a_reader(
     assert (found[6]["data"], found[6]["meta"]) == (None, {"h": "text", "b": {"$base64": "/w=="}, "none": None})
     assert "$tag" not in found[6]
     assert (found[7]["$tag"], found[7]["$node"], "meta" in found[7]) == ("k", "n", False)
+
+
+def produce_with_header(broker: Broker, topic: str, header: bytes) -> None:
+    """Writes a message with a header of any name, by librdkafka itself: its Python client takes names in UTF-8 alone."""
+    (file,) = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*")
+    library = ctypes.CDLL(str(file))
+    library.rd_kafka_conf_new.restype = library.rd_kafka_new.restype = ctypes.c_void_p
+    settings, pointer, size = library.rd_kafka_conf_new(), ctypes.c_void_p, ctypes.c_size_t
+    library.rd_kafka_conf_set(pointer(settings), b"bootstrap.servers", broker.address.encode(), None, size(0))
+    client = pointer(library.rd_kafka_new(0, pointer(settings), None, size(0)))
+    of_topic, of_value, of_header, end = (ctypes.c_int(number) for number in (1, 4, 9, 0))  # rd_kafka_vtype_t
+    of_name = (of_header, ctypes.c_char_p(header), ctypes.c_char_p(b"value"), size(5))
+    value = (of_value, ctypes.c_char_p(b'"odd"'), size(5))
+    assert library.rd_kafka_producev(client, of_topic, ctypes.c_char_p(topic.encode()), *value, *of_name, end) == 0
+    assert library.rd_kafka_flush(client, ctypes.c_int(int(DEADLINE * 1000))) == 0
+    library.rd_kafka_destroy(client)
+
+
+def test_a_header_whose_name_is_not_utf_8_stops_neither_reads_nor_streams(
+    broker: Broker, gateway: Running, client: Client, name: str
+) -> None:
+    client.call("PUT", f"/v0/topics/{name}", {})
+    records = [{"data": n, "meta": {"n": n}} for n in range(500)]  # the interpreter prefers a quicker call after some
+    client.post(f"/v0/topics/{name}", {"records": records})
+    url = client.post("/v0/watch", {"topics": {name: {"tail": True}}}).json["stream_url"]
+    with closing(Stream(gateway, url)) as stream:
+        stream.event("caught-up")
+        produce_with_header(broker, name, b"caf\xe9")
+        client.append(name, "after")
+        assert stream.records(2) == {name: ["odd", "after"]}
+    for direction in ({"from_seq": 0, "limit": 1000}, {"order": "desc", "limit": 1000}, {"tail": 2}):
+        for _ in range(2):
+            found = {each["$seq"]: each for each in read(client, name, **direction)["records"]}
+            assert found[501]["data"] == "odd"
+            assert "meta" not in found[501]
+    assert client.get(f"/v0/topics/{name}/records/501").json["data"] == "odd"
 
 
 def test_aborted_transactions_and_markers_are_holes_and_no_losses(broker: Broker, client: Client, name: str) -> None:

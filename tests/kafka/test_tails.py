@@ -1,4 +1,4 @@
-"""Tails and readers of a Kafka cluster whose topics change hands meanwhile, without a broker."""
+"""Tails and readers of a Kafka cluster whose topics change hands meanwhile, or that fail. Most need no broker."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from gateway.configuration.shapes import KafkaTopicDefaults
 from gateway.kafka.client import KafkaClients
 from gateway.kafka.messages import Shown
 from gateway.kafka.readers import KEPT_SECONDS, Fetched, ReaderPool
-from gateway.kafka.tails import Arrived, KafkaTail, TailRing
-from gateway.kafka.topics import KafkaTopic
+from gateway.kafka.shapes import TopicSettings
+from gateway.kafka.tails import Arrived, KafkaTail, TailRing, arrived
+from gateway.kafka.topics import KafkaTopic, KafkaTopics
 from tests.deadlines import DEADLINE
+from tests.kafka.broker import Broker
 
 TOPIC = KafkaTopic("orders", "id", 1, {}, frozenset())
+DEFAULTS = KafkaTopicDefaults(replication_factor=1, min_insync_replicas=1)
 CLIENTS = KafkaClients({}, 1.0)
 
 
@@ -35,6 +42,44 @@ def test_a_ring_gets_no_records_of_the_ring_before() -> None:
     tail.arrive(records(second, 151, 169), [])
     assert [each.seq for each in second.after(150)] == list(range(151, 170))
     assert not second.ended
+
+
+@pytest.mark.kafka
+def test_a_tail_that_failed_ends_its_rings_and_begins_again(
+    broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ended(ring: TailRing, end: int) -> bool:
+        """Waits until a ring has ended, or has all before this offset. Returns whether it has ended."""
+        ring.tell(news := asyncio.Event())
+        async with asyncio.timeout(DEADLINE):
+            while not ring.ended and ring.end < end:
+                await news.wait()
+                news.clear()
+        return ring.ended
+
+    async def main() -> None:
+        topics = KafkaTopics(clients := KafkaClients({"bootstrap.servers": broker.address}, DEADLINE), DEFAULTS)
+        await topics.create(name, TopicSettings())
+        producer = clients.producer()
+        producer.produce(name, b"1", partition=0)
+        assert producer.flush(DEADLINE) == 0
+        tail = KafkaTail(clients, topics)
+        with monkeypatch.context() as broken:
+            broken.setattr("gateway.kafka.tails.arrived", lambda *given: 1 / 0)
+            assert await ended(tail.follow(await topics.get(name), 0), 1)
+        again = tail.follow(await topics.get(name), 0)
+        assert not await ended(again, 1)
+        assert [each.data for each in again.after(0)] == [b"1"]
+        tail.close()
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_may_no_longer_be_read_ends_its_ring() -> None:
+    """Its followers then read the topic, and their clients get the refusal."""
+    ring = TailRing(TOPIC, 0)
+    refused = Message(topic=TOPIC.name, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert arrived([refused], {TOPIC.name: ring}) == ([], [ring])
 
 
 def test_a_place_that_a_client_continues_at_is_left_to_it() -> None:

@@ -23,7 +23,7 @@ class EventSize(NamedTuple):
 
     def first(self, records: list[Shown]) -> list[Shown]:
         """Returns those that fit, from the first on."""
-        sizes = accumulate(len(record.data) + len(record.meta or b"") for record in records[: self.records])
+        sizes = accumulate(record.size for record in records[: self.records])
         fitting = sum(1 for size in sizes if size <= self.bytes)
         return records[: max(1, fitting)]
 

@@ -34,6 +34,7 @@ NODE, META = "topics.node", "topics.meta"
 MAX_RECORDS, MAX_RECORD_BYTES = 10_000, 1024 * 1024
 MAX_META_BYTES, MAX_META_KEYS = 16 * 1024, 64
 OVERHEAD_BYTES = 80  # of a message in a batch: lengths, and the names of the headers
+PART_BYTES = 64  # of a value or a header in memory, without its content
 NULL = b"null"
 # For a name that is not UTF-8, confluent-kafka returns a broken list and an exception together. The interpreter does not always
 # check for that, and then the process crashes. This call always checks, and raises SystemError.
@@ -84,6 +85,12 @@ def headers_of(message: Message) -> Iterable[tuple[str, str | bytes | None]]:
         message.set_headers([])  # the message has kept the broken list for the next call
         return ()
     return found.items() if isinstance(found, dict) else found or ()
+
+
+def size_of(message: Message) -> int:
+    """Returns the bytes of a message, with some for each part of it. It is about the size of its record."""
+    headers = sum(len(name) + len(value or b"") + PART_BYTES for name, value in headers_of(message))
+    return PART_BYTES + len(message.value() or b"") + headers
 
 
 def of_headers(headers: Iterable[tuple[str, str | bytes | None]]) -> tuple[str | None, bytes | None]:

@@ -124,7 +124,8 @@ class TopicPages:
         by_match: bool = False,
         most_bytes: int = MAX_BYTES,
     ) -> TopicPage:
-        """Returns the records after a seq. `by_match`: `limit` counts the matches."""
+        """Returns the records after a seq, up to `most_bytes` of data and meta. A larger record comes alone. `by_match`: `limit`
+        counts the matches."""
         page = await self.repeated(
             lambda extent: self.forward(topic, extent, from_seq, limit, match, by_match, most_bytes), topic.name
         )
@@ -151,12 +152,16 @@ class TopicPages:
             fetched = await self.readers.read(topic.name, page.next, extent.high, most, most_bytes - size)
             page.next = fetched.next
             for message in fetched.messages:
-                page.scanned += 1
                 record = shown(message)
-                if not match.takes(record.tag, record.node):
+                is_match = match.takes(record.tag, record.node)
+                if is_match and page.records and size + record.size > most_bytes:
+                    page.next = record.seq - 1
+                    return page
+                page.scanned += 1
+                if not is_match:
                     continue
                 page.records.append(record)
-                size += len(record.data) + len(record.meta or b"")
+                size += record.size
                 if not counts_all and len(page.records) == limit:
                     page.next = record.seq
                     return page
@@ -199,7 +204,7 @@ class TopicPages:
                 page.next = record.seq
                 if match.takes(record.tag, record.node):
                     page.records.append(record)
-                    size += len(record.data) + len(record.meta or b"")
+                    size += record.size
                     if len(page.records) == limit or size >= MAX_BYTES:
                         return page
             page.next, end = begin + 1, begin

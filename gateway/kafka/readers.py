@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from base.errors import NotReady
 from gateway.kafka.client import DENIED, UNKNOWN, KafkaClients, look_up, offset_of, refused
+from gateway.kafka.messages import size_of
 
 READERS = 6
 KEPT_SECONDS = 5.0  # that an unused consumer keeps its place
@@ -77,7 +78,7 @@ class PlacedReader:
                 if offset >= end:
                     at = end
                     break
-                size += len(message.value() or b"") + 64
+                size += size_of(message)
                 if found and size > most_bytes:
                     self.held.appendleft(message)
                     break

@@ -52,10 +52,10 @@ class TailRing:
         if record is None:
             return
         self.held.append(record)
-        self.bytes += len(record.data)
+        self.bytes += record.size
         while len(self.held) > MOST_HELD or (self.bytes > MOST_HELD_BYTES and len(self.held) > 1):
             dropped = self.held.popleft()
-            self.bytes -= len(dropped.data)
+            self.bytes -= dropped.size
             self.first = dropped.seq
 
     def after(self, seq: int) -> list[Shown]:

@@ -1,6 +1,7 @@
 """The calls on records and topics, as of a server (docs/kafka.md)."""
 
 import ctypes
+import json
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -78,6 +79,34 @@ def test_what_kafkas_clients_write_appears_and_no_message_stops_a_reader(
     assert (found[6]["data"], found[6]["meta"]) == (None, {"h": "text", "b": {"$base64": "/w=="}, "none": None})
     assert "$tag" not in found[6]
     assert (found[7]["$tag"], found[7]["$node"], "meta" in found[7]) == ("k", "n", False)
+
+
+@pytest.mark.parametrize("message", [{"value": b"1", "headers": [("h", b"x" * 30_000)]}, {"value": b"\xff" * 30_000}])
+def test_limits_of_bytes_count_what_is_shown(
+    broker: Broker, gateway: Running, client: Client, name: str, message: dict[str, Any]
+) -> None:
+    client.call("PUT", f"/v0/topics/{name}", {})
+    producer = Producer({"bootstrap.servers": broker.address})
+    for _ in range(100):
+        producer.produce(name, partition=0, **message)
+    assert producer.flush(DEADLINE) == 0
+
+    def size(records: list[Any]) -> int:
+        parts = [part for each in records for part in (each["data"], each.get("meta"))]
+        return sum(len(json.dumps(part)) for part in parts if part is not None)
+
+    seqs: list[int] = []
+    while len(seqs) < 100:
+        page = read(client, name, from_seq=len(seqs), limit=1000)
+        assert 0 < size(page["records"]) <= 1024 * 1024
+        seqs += [each["$seq"] for each in page["records"]]
+        assert page["next_from_seq"] == len(seqs)
+    assert seqs == list(range(1, 101))
+    url = client.post("/v0/watch", {"topics": {name: {}}, "max_batch_bytes": 100_000}).json["stream_url"]
+    with closing(Stream(gateway, url)) as stream:
+        first, second = stream.event("record"), stream.event("record")
+    assert size(first["records"]) <= 100_000
+    assert first["to_seq"] == first["records"][-1]["$seq"] == second["records"][0]["$seq"] - 1
 
 
 def produce_with_header(broker: Broker, topic: str, header: bytes) -> None:

@@ -15,7 +15,7 @@ from gateway.kafka.client import KafkaClients
 from gateway.kafka.messages import Shown
 from gateway.kafka.readers import KEPT_SECONDS, Fetched, ReaderPool
 from gateway.kafka.shapes import TopicSettings
-from gateway.kafka.tails import Arrived, KafkaTail, TailRing, arrived
+from gateway.kafka.tails import MOST_HELD_BYTES, Arrived, KafkaTail, TailRing, arrived
 from gateway.kafka.topics import KafkaTopic, KafkaTopics
 from tests.deadlines import DEADLINE
 from tests.kafka.broker import Broker
@@ -42,6 +42,14 @@ def test_a_ring_gets_no_records_of_the_ring_before() -> None:
     tail.arrive(records(second, 151, 169), [])
     assert [each.seq for each in second.after(150)] == list(range(151, 170))
     assert not second.ended
+
+
+def test_a_ring_holds_few_bytes_of_data_and_meta() -> None:
+    ring = TailRing(TOPIC, 0)
+    for seq in range(1, 101):
+        ring.take(Shown(seq, 0, None, None, b'{"a":"%b"}' % (b"x" * 10_000), b"1"), seq)
+    assert 0 < sum(len(each.data) + len(each.meta or b"") for each in ring.held) <= MOST_HELD_BYTES
+    assert [each.seq for each in ring.after(98)] == [99, 100]
 
 
 @pytest.mark.kafka

@@ -346,6 +346,8 @@ def with_names(body: Raws, rename: Rename) -> Raws:
             found[key] = _stamped(found[key], rename)
     if (name := decoded(body.get("topic"), str)) and (error := decoded(body.get("error"), str)):  # of a schedule
         found["error"] = raw(error.replace(f"'{name}'", f"'{rename(name)}'"))
+    if (dest := decoded(body.get("dest"), str)) and (error := decoded(body.get("last_error"), str)):  # of a router
+        found["last_error"] = raw(error.replace(f"dest {dest} ", f"dest {rename(dest)} "))
     if found.get("kind") == raw("router"):  # a router's cursor has the router's name
         found["cursor"] = raw(rename(msgspec.json.decode(found["cursor"], type=str)))
     return found

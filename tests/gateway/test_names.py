@@ -109,6 +109,20 @@ def test_names_in_answers_are_renamed() -> None:
     assert json.loads(answered(GET, record)) == record | {"path": {"topic": "a", "seq": 9, "routers": ["r"]}}
 
 
+@pytest.mark.parametrize("said", ["is full (records: 5, bytes: 9)", "is sealed: it takes no records"])
+def test_the_error_of_a_blocked_router_has_the_names_of_the_client(said: str) -> None:
+    for dest, shown in (("eu.b", "b"), ("us.audit", "*")):
+        router = {"router": "eu.r", "source": "eu.a", "dest": dest, "last_error": f"dest {dest} {said}"}
+        expected = {"router": "r", "source": "a", "dest": shown, "last_error": f"dest {shown} {said}"}
+        assert json.loads(answered(GET, router)) == expected
+        assert json.loads(answered(GET, {"routers": [router]})) == {"routers": [expected]}
+    at_a_union = {"router": "r", "source": "a", "dest": "b", "last_error": f"dest b {said}"}
+    assert (
+        json.loads(answered(Request("GET", "/v0/routers/eu.r"), at_a_union, renaming=UNION))["last_error"]
+        == f"dest eu.b {said}"
+    )
+
+
 @given(st.binary(max_size=30).map(lambda raw: json.dumps(raw.hex())))
 def test_records_pass_as_they_are(data: str) -> None:
     records = f'[{{"$seq":1,"$ts":5, "data" : {{"topic":"eu.x", "n":1.0E+05,"n":2, "s":{data}}} }}]'

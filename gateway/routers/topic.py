@@ -18,7 +18,7 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.errors import UnknownRoute
-from gateway.rewrite.names import UNKNOWN, topics_of
+from gateway.rewrite.names import ANY, UNKNOWN, topics_of
 from gateway.watched_file import WatchedFile, opened
 
 
@@ -86,7 +86,7 @@ class TopicRouter:
     async def route(self, operation: Operation, request: Request) -> str:
         """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes."""
         tables = self.tables
-        names = [name for name in await topics_of(request) if not name.endswith("*")]
+        names = [name for name in await topics_of(request) if not name.endswith(ANY)]
         by_name = {name: tables.route(name) for name in names}
         if request.topic is not None and by_name.get(request.topic) is None:
             raise UnknownRoute(f"no route takes the topic {request.topic!r}", topic=request.topic)

@@ -21,6 +21,9 @@ from gateway.filters.deny import DenyConfig, DenyFactory, DenyRule
 from gateway.filters.node import NodeConfig, NodeFactory
 from gateway.filters.prefix import PrefixConfig, PrefixFactory
 from gateway.rewrite.names import UNKNOWN, Renaming, renamed_event_id, renamed_request, topics_of
+from gateway.routers.migrate.moves import Moves
+from gateway.routers.migrate.router import MigrateRouter
+from gateway.routers.splice.router import SegmentConfig, SpliceConfig, SpliceRouter, Splices
 from gateway.routers.topic import Lookup, Table, TopicRouter, TopicRouterFactory
 from tests.api.raw import answer
 from tests.gateway.running import Client, cluster, route
@@ -443,6 +446,34 @@ def test_a_redrive_of_every_queue_stays_within_the_prefix() -> None:
         assert asyncio.run(inner.json())["queue"] == "mine.*"
         with pytest.raises(Forbidden):
             filtered_by(DenyFactory(), DenyConfig([DenyRule(topics=["secret"])]), request)
+
+
+@pytest.mark.parametrize("body", [b"", b'{"queue": null}', b'{"queue": "*"}', b'{"queue": "job*"}'])
+@pytest.mark.parametrize("moved", [(), ("dead",), ("dead", "jobs")])
+def test_a_redrive_of_several_queues_goes_to_the_server_of_the_dead_letter_topic(
+    moved: tuple[str, ...], body: bytes
+) -> None:
+    router = MigrateRouter(Moves("old", "new", ["dead", "jobs"]))
+    for topic in moved:
+        router.moves.topics[topic].live = "new"
+    asyncio.run(router.check_one_server(Request("POST", "/v0/topics/dead/redrive", body=body)))
+
+
+def test_a_redrive_of_a_queue_on_another_server_is_refused_during_a_move() -> None:
+    router = MigrateRouter(Moves("old", "new", ["dead", "jobs"]))
+    router.moves.topics["dead"].live = "new"
+    with pytest.raises(InvalidRequest, match="on several servers"):
+        asyncio.run(router.check_one_server(Request("POST", "/v0/topics/dead/redrive", body=b'{"queue": "jobs"}')))
+
+
+@pytest.mark.parametrize("queue", [None, "*", "ord*", "orders"])
+def test_a_redrive_that_covers_a_spliced_topic_is_offered_by_no_splice(queue: str | None) -> None:
+    spliced = SpliceConfig({"orders": [SegmentConfig(route="old", topic="orders")]}, default="old")
+    router = SpliceRouter(Splices(spliced))
+    body = json.dumps({} if queue is None else {"queue": queue}).encode()
+    with pytest.raises(NotOffered):
+        asyncio.run(router.check_others(Request("POST", "/v0/topics/dead/redrive", body=body)))
+    asyncio.run(router.check_others(Request("POST", "/v0/topics/dead/redrive", body=b'{"queue": "jobs*"}')))
 
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=x"])

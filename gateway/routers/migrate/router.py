@@ -34,7 +34,7 @@ from gateway.api import (
 )
 from gateway.blocks import Listed, merged_list
 from gateway.errors import BeingMoved, NotOffered
-from gateway.rewrite.names import JOINING, UNKNOWN, Raws, Renaming, renamed_response, topics_of
+from gateway.rewrite.names import ANY, JOINING, UNKNOWN, Raws, Renaming, renamed_response, topics_of
 from gateway.routers import copies
 from gateway.routers.migrate import streams
 from gateway.routers.migrate.moves import Move, Moves
@@ -84,8 +84,11 @@ class MigrateRouter:
         return await self.send(self.moves.source, request, context)
 
     async def check_one_server(self, request: Request) -> None:
-        """Raises InvalidRequest if a dead letter topic is on another server than its queue, which could not reach it."""
-        names = await topics_of(request)
+        """Raises InvalidRequest if a dead letter topic is on another server than its queue, which could not reach it.
+
+        A redrive of a pattern of queues moves the letters of those that are on the server of the dead letter topic.
+        """
+        names = [name for name in await topics_of(request) if not name.endswith(ANY)]
         moves = self.moves
         if len({moves.topics[name].live if name in moves.topics else moves.source for name in names}) > 1:
             raise InvalidRequest(

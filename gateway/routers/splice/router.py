@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from base.patterns import matches
 from gateway.api import (
     Operation,
     PluginConfigError,
@@ -122,11 +123,12 @@ class SpliceRouter:
 
         A server would use its own topic of this name, which no reader of the spliced topic sees.
         """
-        for name in await topics_of(request):
-            if name in self.splices.topics:
+        for given in await topics_of(request):  # a redrive without a queue names all of them
+            name = next((each for each in self.splices.topics if matches(given, each)), None)
+            if name is not None:
                 raise NotOffered(
                     request.operation.value,
-                    f"the body names {name!r}, which consists of topics of several servers: name a topic of one server",
+                    f"the body names {given!r}, and {name!r} consists of topics of several servers: name a topic of one server",
                 )
 
     def default(self, request: Request) -> str:

@@ -8,7 +8,7 @@ continues at the copy's head.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -182,6 +182,11 @@ def settings(original: CopiedTopic) -> dict[str, Any]:
     the records that the source has evicted.
     """
     return {**original.config, "sealed": True, "cap_records": 0, "cap_bytes": 0}
+
+
+def of_a_copy(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a client's changes of settings for a copy, which has its own seal and caps (settings)."""
+    return {name: value for name, value in changes.items() if name not in ("sealed", "cap_records", "cap_bytes")}
 
 
 async def configure(context: RouterContext, topic: str, route: str, config: dict[str, Any], query: str = "") -> None:

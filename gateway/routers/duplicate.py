@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +30,7 @@ from gateway.api import (
     RouterContext,
     RouterFactoryContext,
     RouterResponse,
+    VirtualNode,
 )
 from gateway.blocks import ask
 from gateway.routers import copies
@@ -42,6 +43,8 @@ SETTLED_SWEEPS = 3
 MOST_PENDING = 1000  # deletes and settings that wait for a copy. A process holds their bodies
 AUDITED = 50  # topics per sweep whose settings and newest records are compared
 COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
+
+CopyWork = Callable[[RouterContext, str], Awaitable[None]]  # on the copy of one route
 
 
 class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -112,7 +115,7 @@ class Duplication:
         for event in self.written.values():
             event.set()
 
-    def later(self, topic: str, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
+    def later(self, topic: str, work: CopyWork) -> None:
         """Adds work on each copy of a topic, after the waiting work. Beyond MOST_PENDING, the comparisons have to find it."""
         for copy in self.copies.values():
             if len(copy.pending) < MOST_PENDING:
@@ -326,21 +329,39 @@ class DuplicateRouter:
 
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
         duplication = self.duplication
-        if context.virtual_node is not None:
-            return context.respond_with(await context.send_request(context.virtual_node, request))
-        if operation is not Operation.APPEND:
-            await request.body()  # the body is forwarded later
-        if operation is Operation.PUT_TOPIC and "sealed" in await request.json():
+        node = context.virtual_node or context.any_node(duplication.config.primary)
+        is_copied = request.topic is not None and duplication.takes(request.topic)
+        if operation not in PASSED_ON or node.route != duplication.config.primary or not is_copied:
+            return context.respond_with(await context.send_request(node, request))
+        if operation is Operation.APPEND:
+            answer = await context.send_request(node, request)
+            if answer.status in (200, 201):
+                duplication.wake()
+            return context.respond_with(answer)
+        await request.body()  # the body is forwarded later
+        if operation is Operation.PUT_TOPIC and context.virtual_node is None and "sealed" in await request.json():
             raise InvalidRequest(
                 "sealed: topics of the primary cannot be sealed here. Seal the topic at its server", field="sealed"
             )
-        answer = await context.send_request(context.any_node(duplication.config.primary), request)
-        if answer.status in (200, 201) and request.topic is not None and duplication.takes(request.topic):
-            if operation is Operation.APPEND:
-                duplication.wake()
-            else:
-                duplication.later(request.topic, await passed_on(operation, request.topic, request, answer))
-        return context.respond_with(answer)
+        # The primary goes on if the client leaves, and so does this.
+        change = asyncio.create_task(self.change(operation, request, node, context))
+        return context.respond_with(await asyncio.shield(change))
+
+    async def change(
+        self, operation: Operation, request: Request, node: VirtualNode, context: RouterContext
+    ) -> Response:
+        """Returns the primary's answer to a change, which is then repeated in the copies. Raises TopicsError."""
+        topic, is_unknown = request.topic or "", True
+        try:
+            answer = await context.send_request(node, request)
+            await answer.read()
+            is_unknown = answer.status >= 500
+        finally:
+            if is_unknown and operation is Operation.DELETE_TOPIC:
+                self.duplication.later(topic, if_gone(self.duplication.config.primary, topic))
+        if answer.status in (200, 201):
+            self.duplication.later(topic, passed_on(operation, topic, request, answer))
+        return answer
 
     def static_routes(self) -> Mapping[Operation, str]:
         primary = self.duplication.config.primary
@@ -352,20 +373,31 @@ class DuplicateRouter:
 PASSED_ON = frozenset((Operation.APPEND, Operation.DELETE_RECORDS, Operation.PUT_TOPIC, Operation.DELETE_TOPIC))
 
 
-async def passed_on(
-    operation: Operation, topic: str, request: Request, answer: Response
-) -> Callable[[RouterContext, str], Awaitable[None]]:
-    """Returns the work that repeats the primary's write in a copy."""
-    await answer.read()
+def if_gone(primary: str, topic: str) -> CopyWork:
+    """Returns the work that deletes a copy unless the primary has the topic: the answer to a delete was lost."""
+
+    async def delete_if_gone(context: RouterContext, route: str) -> None:
+        if await copies.look(context, primary, topic) is None:
+            await delete_copy(context, topic, route)
+
+    return delete_if_gone
+
+
+async def delete_copy(context: RouterContext, topic: str, route: str) -> None:
+    await ask(context, route, Request("DELETE", copies.path(topic), "if_sealed=true"), 200, 409)
+
+
+def passed_on(operation: Operation, topic: str, request: Request, answer: Response) -> CopyWork:
+    """Returns the work that repeats the primary's write in a copy. Both bodies were read."""
 
     async def delete_records(context: RouterContext, route: str) -> None:
         await copies.forward_delete(context, request, answer, route)
 
     async def delete_topic(context: RouterContext, route: str) -> None:
-        await ask(context, route, Request("DELETE", copies.path(topic), "if_sealed=true"), 200, 409)
+        await delete_copy(context, topic, route)
 
     async def configure(context: RouterContext, route: str) -> None:
-        settings: dict[str, Any] = await request.json()
+        settings = copies.of_a_copy(await request.json())
         put = Request("PUT", copies.path(topic), "create=false", copies.JSON, msgspec.json.encode(settings))
         await ask(context, route, put, 200, 404)  # a missing copy is later created with all settings
 

@@ -6,18 +6,22 @@ import asyncio
 import random
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.api import RouterContext
-from gateway.routers.duplicate import MOST_PENDING, DuplicateConfig, Duplication
+from base.errors import TopicNotFound
+from gateway.api import Request, Response, RouterContext
+from gateway.routers.duplicate import MOST_PENDING, DuplicateConfig, DuplicateRouterFactory, Duplication
+from gateway.testing import Server, routing
 from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.test_migrate_router import Writers, shown
@@ -73,6 +77,69 @@ def test_a_gateway_remembers_a_bounded_number_of_writes_for_a_copy_that_is_away(
     assert made.copies["other"].pending[-1][0] == "last"
     assert made.copies["copy"].pending[-1][0] == f"t{MOST_PENDING - 1}"
     assert [record.args for record in caplog.records] == [(MOST_PENDING, "copy")]
+
+
+def answered(request: Request) -> Response:
+    """The answer of a server without topics, to which each change has its effect."""
+    if request.path == "/v0/topics":
+        return Response.json(200, {"topics": []})
+    if request.method == "GET":
+        return Response.json(404, TopicNotFound("no such topic").body())
+    return Response.json(200, {})
+
+
+def changes_of(server: Server) -> list[Request]:
+    return [each for each in server.requests if each.method != "GET"]
+
+
+@pytest.mark.parametrize("address", ["", "/node/0"])
+def test_a_copy_gets_the_settings_of_a_put_without_its_caps(address: str) -> None:
+    with routing(DuplicateRouterFactory(), {"primary": "a", "copies": ["b"]}, routes=["a", "b"]) as gateway:
+        for server in gateway.servers.values():
+            server.answer = answered
+        settings = {"cap_records": 1, "cap_bytes": 1, "ttl_ms": 5}
+        assert gateway.call("PUT", f"{address}/v0/topics/orders", settings).status == 200
+        until(lambda: changes_of(gateway.servers["b"]), "the settings at the copy")
+        (change,) = changes_of(gateway.servers["b"])
+        assert (change.method, change.query, change.raw_body) == ("PUT", "create=false", b'{"ttl_ms":5}')
+
+
+def test_a_delete_whose_client_leaves_reaches_the_copies() -> None:
+    has_left = threading.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        while not has_left.is_set():
+            await asyncio.sleep(0.01)
+        yield b"{}"
+
+    def at_primary(request: Request) -> Response:
+        return Response(200, [], slow()) if request.method == "DELETE" else answered(request)
+
+    with routing(DuplicateRouterFactory(), {"primary": "a", "copies": ["b"]}, routes=["a", "b"]) as gateway:
+        primary, copy = gateway.servers["a"], gateway.servers["b"]
+        primary.answer, copy.answer = at_primary, answered
+        with socket.create_connection(("127.0.0.1", gateway.port)) as client:
+            client.sendall(b"DELETE /v0/topics/orders HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            until(lambda: changes_of(primary), "the delete at the primary")
+            client.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )  # it reads no answer, either
+        for _ in range(3):  # by then the gateway has seen that the client has left
+            gateway.call("GET", "/v0/topics")
+        has_left.set()
+        until(lambda: changes_of(copy), "the delete at the copy")
+        assert [(each.method, each.query) for each in changes_of(copy)] == [("DELETE", "if_sealed=true")]
+
+
+def test_a_delete_whose_answer_is_lost_reaches_the_copies_if_the_topic_is_gone() -> None:
+    def at_primary(request: Request) -> Response:
+        return Response(504) if request.method == "DELETE" else answered(request)
+
+    with routing(DuplicateRouterFactory(), {"primary": "a", "copies": ["b"]}, routes=["a", "b"]) as gateway:
+        primary, copy = gateway.servers["a"], gateway.servers["b"]
+        primary.answer, copy.answer = at_primary, answered
+        assert gateway.call("DELETE", "/v0/topics/orders").status == 504
+        until(lambda: changes_of(copy), "the delete at the copy")
 
 
 def test_a_record_from_before_the_bound_for_the_depth_holds_up_no_copy(

@@ -172,7 +172,7 @@ class MigrateRouter:
             raise NotReady(f"topic {move.topic!r} is being moved to another server: try again")
         answer = await self.send(move.live, request, context)
         if move.is_copied and not move.has_moved and answer.status == 200:
-            await copies.configure(context, move.topic, move.dest, body)
+            await copies.configure(context, move.topic, move.dest, copies.of_a_copy(body))
         return answer
 
     async def list(self, request: Request, context: RouterContext) -> Response:

@@ -37,6 +37,7 @@ from http1.server import Server
 # A head in one piece, like almost all clients send. `UNUSUAL` lists the requests for http1.
 HEAD = re.compile(rb"(GET|POST|PUT|DELETE) (/[!-~]*) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)+)\r\n")
 HOST = re.compile(rb"(?:^|\n)host: *([^\r\n:]*)(?::\d+)?\r", re.IGNORECASE)
+KEY = re.compile(rb"(?:^|\n)idempotency-key:", re.IGNORECASE)
 LENGTH = re.compile(rb"(?:^|\n)content-length:([^\r\n]*)\r", re.IGNORECASE)
 UNUSUAL = re.compile(
     rb"(?:^|\n)(?:transfer-encoding|upgrade|expect|prefer|connection:(?! *keep-alive *\r)|accept: *text/event-stream)",
@@ -122,6 +123,7 @@ class PassThrough(asyncio.Protocol):
         self.in_flight: deque[InFlight] = deque()
         self.connecting: asyncio.Task[None] | None = None
         self.hands_over = self.closing = self.lost = self.paused = False
+        self.is_half_closed = False  # the client sends no more, and waits for its answers
         self.known: Known | None = None
         self.is_safe = False
         self.safe = b""  # the only request in flight, if the request can be repeated
@@ -147,7 +149,8 @@ class PassThrough(asyncio.Protocol):
         self.forward(data)
 
     def eof_received(self) -> bool:
-        return bool(self.in_flight) and not self.body_left
+        self.is_half_closed = bool(self.in_flight) and not self.body_left
+        return self.is_half_closed
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = self.closing = True
@@ -263,7 +266,8 @@ class PassThrough(asyncio.Protocol):
         wait = cluster.cluster.longest_wait(operation)
         labels = gateway.static_labels(site, operation)
         sent = self.told(b"%b %b HTTP/1.1\r\n" % (method, target), headers)
-        return Known(found[0], sent, int(text), site, cluster, labels, wait, operation.is_read, gateway.generation)
+        is_safe = operation.is_read or (operation is Operation.APPEND and KEY.search(headers) is not None)
+        return Known(found[0], sent, int(text), site, cluster, labels, wait, is_safe, gateway.generation)
 
     def told(self, line: bytes, headers: bytes) -> bytes:
         """Returns a head for the node."""
@@ -356,6 +360,9 @@ class PassThrough(asyncio.Protocol):
         if self.body_left or self.server.draining:  # the answer came before the request was sent completely
             self.close()
             return
+        if self.is_half_closed and not self.pending:
+            self.close()
+            return
         self.mark()
         self.go_on()
 
@@ -422,6 +429,8 @@ class PassThrough(asyncio.Protocol):
         self.transport.set_protocol(connection)
         connection.connection_made(self.transport)
         connection.data_received(data)
+        if self.is_half_closed and not connection.eof_received():
+            self.transport.close()
 
     def drain(self) -> None:
         if not self.in_flight and self.connecting is None:

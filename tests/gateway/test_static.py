@@ -259,6 +259,35 @@ def test_a_request_on_a_kept_connection_that_had_ended_is_sent_again_if_it_is_sa
     assert len(heads) == 4
 
 
+def test_an_append_with_a_key_whose_answer_was_lost_is_sent_again(gateways) -> None:
+    keys: list[bool] = []
+
+    def talk(connection: socket.socket) -> None:
+        head = asked(connection)
+        keys.append(b"idempotency-key: k-1" in head.lower())
+        if len(keys) > 1:
+            connection.sendall(OK)
+            connection.recv(1)
+
+    with raw_upstream(talk) as port:
+        client = gateways(static(port)).client()
+        assert client.append("x", 1, node="n").status == 502
+        keys.clear()
+        sent = client.call("POST", "/v0/topics/x", {"records": [{"data": 1}]}, idempotency_key="k-1")
+    assert (sent.status, keys) == (200, [True, True])
+
+
+@pytest.mark.parametrize("last", [GET, b"GET /gateway/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"])
+def test_a_client_that_sends_no_more_gets_its_answers_and_then_the_end(gateway, last: bytes) -> None:
+    with gateway.connect() as opened:
+        opened.sendall(GET + last)
+        opened.shutdown(socket.SHUT_WR)
+        got = b""
+        while part := opened.recv(65536):
+            got += part
+    assert statuses(got) == [200, 200]
+
+
 def test_a_repeat_sends_its_own_request_alone(gateways, name: str) -> None:
     """The second request of the packet is for another virtual cluster, whose filter refuses it."""
     heads: list[bytes] = []

@@ -18,7 +18,7 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.errors import UnknownRoute
-from gateway.rewrite.names import ANY, UNKNOWN, topics_of
+from gateway.rewrite.names import ANY, OF_ROUTERS, UNKNOWN, topics_of
 from gateway.watched_file import WatchedFile, opened
 
 
@@ -87,12 +87,14 @@ class TopicRouter:
         """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes."""
         tables = self.tables
         names = [name for name in await topics_of(request) if not name.endswith(ANY)]
+        if operation in OF_ROUTERS and request.name:  # a GET or DELETE names nothing else
+            names.append(request.name)
         by_name = {name: tables.route(name) for name in names}
         if request.topic is not None and by_name.get(request.topic) is None:
             raise UnknownRoute(f"no route takes the topic {request.topic!r}", topic=request.topic)
         if len(set(by_name.values())) > 1:
             raise InvalidRequest(
-                f"the topics of this {operation.value} are on several servers: name topics of one server", topics=names
+                f"the names in this {operation.value} are on several servers: take names of one server", topics=names
             )
         route = next(iter(by_name.values()), tables.table.default)
         if route is None:

@@ -22,6 +22,19 @@ def test_a_topic_goes_to_the_server_of_its_prefix(gateway, two_servers, name: st
     assert second.get(f"/v0/topics/eu.{name}")[0] == first.get(f"/v0/topics/us.{name}")[0] == 404
 
 
+def test_a_router_is_on_the_server_of_its_name(gateway, two_servers, name: str) -> None:
+    client = gateway.client()
+    for side in ("eu", "us"):
+        body = {"source": f"{side}.{name}-a", "dest": f"{side}.{name}-b"}
+        assert client.call("PUT", f"/v0/routers/{side}.{name}", body).status == 201
+        assert client.get(f"/v0/routers/{side}.{name}").json["source"] == f"{side}.{name}-a"
+        refused = client.call("PUT", f"/v0/routers/{'us' if side == 'eu' else 'eu'}.{name}", body)
+        assert (refused.status, refused.code) == (400, "invalid_request")
+    assert client.call("DELETE", f"/v0/routers/eu.{name}").json["deleted"] is True
+    first, second = two_servers
+    assert (first.get(f"/v0/routers/eu.{name}")[0], second.get(f"/v0/routers/us.{name}")[0]) == (404, 200)
+
+
 def test_the_virtual_cluster_is_at_its_prefix_too(gateway, name: str) -> None:
     client = gateway.client(host="elsewhere.example", prefix="/vc/all")
     assert client.append(f"eu.{name}", 1).status == 201

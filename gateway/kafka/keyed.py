@@ -21,9 +21,8 @@ from zlib import crc32
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from base.clock import now_ms
 from base.errors import IdempotencyMismatch, NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up
 from gateway.kafka.lane import KafkaLane
@@ -73,6 +72,10 @@ class AppendWithKey:
         return sum(each.size for each in self.messages)
 
 
+def monotonic_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
 class LostLane(Exception):
     """Another gateway has taken the lane, or the outcome of a transaction is unknown."""
 
@@ -87,7 +90,8 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
         self.clients, self.replication_factor = clients, replication_factor
         self.keys_topic, self.id = KEYS_TOPIC.format(number), TRANSACTIONAL_ID.format(number)
         self.made: Producer | None = None
-        self.known: dict[tuple[str, str], tuple[int, KeptKey]] = {}  # with the time of each, in ms
+        # With the time from which this process knows each, in ms of its own clock. Kafka's clock can differ from it.
+        self.known: dict[tuple[str, str], tuple[int, KeptKey]] = {}
 
     async def append(self, topic: KafkaTopic, messages: Sequence[NewMessage], key: str) -> tuple[int, bool]:
         """Appends unless the key is known. Returns the first offset, and whether it was known. Raises TopicsError."""
@@ -162,7 +166,7 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
     def known_outcome(self, append: AppendWithKey) -> tuple[int, bool] | TopicsError | None:
         """Returns the outcome of an append whose key is known, or None."""
         found = self.known.get(append.name)
-        if found is None or found[0] < now_ms() - WINDOW_MS or found[1].topic != append.topic.id:
+        if found is None or found[0] < monotonic_ms() - WINDOW_MS or found[1].topic != append.topic.id:
             return None
         kept = found[1]
         if kept.digest == append.digest:
@@ -205,14 +209,23 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
                 raise
 
     def read_keys(self) -> dict[tuple[str, str], tuple[int, KeptKey]]:
-        """Returns the keys that count. Raises TopicsError, KafkaException."""
+        """Returns the keys that count: those up to a window older than the newest one, by Kafka's clock.
+
+        They count for a whole window from now on, because the age of the newest one is unknown.
+
+        Raises TopicsError, KafkaException.
+        """
         found: dict[tuple[str, str], tuple[int, KeptKey]] = {}
-        reader = PlacedReader(self.clients)
-        place = TopicPartition(self.keys_topic, 0, now_ms() - WINDOW_MS)
+        place = TopicPartition(self.keys_topic, 0)
+        seconds = self.clients.seconds
+        asked = self.clients.admin.list_offsets({place: OffsetSpec.max_timestamp()}, request_timeout=seconds)
+        newest = asked[place].result(seconds).timestamp  # -1: there is none
+        reader, now = PlacedReader(self.clients), monotonic_ms()
         try:
             look_up(reader.consumer, self.keys_topic)
-            (since,) = reader.consumer.offsets_for_times([place], timeout=self.clients.seconds)
-            _, end = reader.consumer.get_watermark_offsets(place, timeout=self.clients.seconds)
+            place = TopicPartition(self.keys_topic, 0, max(newest - WINDOW_MS, 0))
+            (since,) = reader.consumer.offsets_for_times([place], timeout=seconds)
+            _, end = reader.consumer.get_watermark_offsets(place, timeout=seconds)
             at = since.offset if since.offset >= 0 else end
             while at < end:
                 part = reader.read(self.keys_topic, at, end, 1000, LARGEST_BATCH)
@@ -221,7 +234,7 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
                     key, value = message.key(), message.value()
                     if key is not None and value is not None:
                         topic, name = msgspec.json.decode(key, type=tuple[str, str])
-                        found[topic, name] = message.timestamp()[1], msgspec.json.decode(value, type=KeptKey)
+                        found[topic, name] = now, msgspec.json.decode(value, type=KeptKey)
         except Passed as error:
             raise LostLane("the keys were removed while they were read") from error
         finally:
@@ -247,7 +260,7 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
         for each in chosen:
             each.is_tried = True
         self.transactional(lambda: producer.commit_transaction(self.clients.seconds))
-        now = now_ms()
+        now = monotonic_ms()
         self.known = {name: each for name, each in self.known.items() if each[0] >= now - WINDOW_MS}
         for append, key in zip(chosen, kept, strict=True):
             self.known[append.name] = now, key

@@ -1,7 +1,9 @@
 """Idempotency keys of appends to Kafka: a key is written once, whatever the gateways do (docs/kafka.md)."""
 
+import asyncio
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,6 +11,12 @@ from typing import Any
 
 import pytest
 
+from gateway.configuration.shapes import KafkaTopicDefaults
+from gateway.kafka.client import KafkaClients
+from gateway.kafka.keyed import KeyedLane
+from gateway.kafka.lanes import NewMessage
+from gateway.kafka.shapes import TopicSettings
+from gateway.kafka.topics import KafkaTopic, KafkaTopics
 from tests.deadlines import DEADLINE
 from tests.gateway.running import Client, Reply, Running
 from tests.instances import until
@@ -74,6 +82,31 @@ def test_gateways_that_get_the_same_keys_at_once_agree(
         each.join(2 * DEADLINE)
     assert all(len(each) == 1 for each in seqs.values())
     assert Counter(stored(client, name)) == Counter(range(12))
+
+
+@pytest.mark.parametrize("ahead_seconds", [-3600, 3600])
+def test_a_key_is_known_whatever_the_clock_of_a_gateway_says(
+    broker: Broker, name: str, ahead_seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = time.time
+
+    async def append(lane: KeyedLane, topic: KafkaTopic, key: str) -> tuple[int, bool]:
+        try:
+            return await lane.append(topic, [NewMessage(b"1", None, [], 100)], key)
+        finally:
+            lane.close()
+            await asyncio.to_thread(lane.join)
+
+    async def main() -> list[tuple[int, bool]]:
+        clients = KafkaClients({"bootstrap.servers": broker.address}, DEADLINE)
+        topics = KafkaTopics(clients, KafkaTopicDefaults(replication_factor=1, min_insync_replicas=1))
+        await topics.create(name, TopicSettings())
+        topic = await topics.get(name)
+        first = await append(KeyedLane(clients, 99, 1), topic, f"{name}-1")  # a lane of this test's own
+        monkeypatch.setattr(time, "time", lambda: right() + ahead_seconds)
+        return [first, await append(KeyedLane(clients, 99, 1), topic, f"{name}-1")]
+
+    assert asyncio.run(main()) == [(0, False), (0, True)]
 
 
 def test_a_gateway_that_was_frozen_writes_no_key_a_second_time(

@@ -43,6 +43,8 @@ class Effect(enum.Flag):
     """It can wait for records or for jobs (a long poll)."""
     STREAM = enum.auto()
     """Its answer does not end."""
+    LARGE = enum.auto()
+    """Its body can have TOPICS_MAX_BODY_BYTES, not just TOPICS_MAX_CALL_BYTES."""
 
 
 LONGEST_WAIT_MS = 30_000  # of a long poll
@@ -76,7 +78,7 @@ class Operation(enum.Enum):
     Example: `Operation("append") is Operation.APPEND`, and `Operation.APPEND.is_write`.
     """
 
-    APPEND = "append", "POST /v0/topics/{topic}", Resource.RECORDS
+    APPEND = "append", "POST /v0/topics/{topic}", Resource.RECORDS, Effect.LARGE
     GET_LAST_APPEND = "get_last_append", "GET /v0/topics/{topic}/appends", Resource.RECORDS, Effect.READ
     READ = "read", "POST /v0/topics/{topic}/diff", Resource.RECORDS, Effect.READ | Effect.WAIT
     LIST_RECORDS = "list_records", "GET /v0/topics/{topic}/records", Resource.RECORDS, Effect.READ | Effect.WAIT
@@ -107,10 +109,10 @@ class Operation(enum.Enum):
     COMMIT_GROUP = "commit_group", "POST /v0/topics/{topic}/groups/{group}/commit", Resource.GROUPS
     LEAVE_GROUP = "leave_group", "POST /v0/topics/{topic}/groups/{group}/leave", Resource.GROUPS
     FOLLOW_GROUP = "follow_group", "GET /v0/topics/{topic}/groups/{group}/stream", Resource.GROUPS, Effect.STREAM
-    MIRROR = "mirror", "POST /v0/topics/{topic}/mirror", Resource.MIRRORS
+    MIRROR = "mirror", "POST /v0/topics/{topic}/mirror", Resource.MIRRORS, Effect.LARGE
     GET_MIRROR = "get_mirror", "GET /v0/topics/{topic}/mirror", Resource.MIRRORS, Effect.READ
     GET_STATE = "get_state", "GET /v0/topics/{topic}/state/{kind}", Resource.COPIES, Effect.READ
-    PUT_STATE = "put_state", "POST /v0/topics/{topic}/state/{kind}", Resource.COPIES
+    PUT_STATE = "put_state", "POST /v0/topics/{topic}/state/{kind}", Resource.COPIES, Effect.LARGE
     LIST_ROUTERS = "list_routers", "GET /v0/routers", Resource.ROUTERS, Effect.READ
     GET_ROUTER = "get_router", "GET /v0/routers/{router}", Resource.ROUTERS, Effect.READ
     PUT_ROUTER = "put_router", "PUT /v0/routers/{router}", Resource.ROUTERS
@@ -143,7 +145,7 @@ class Operation(enum.Enum):
     ADD_TOKEN = "add_token", "POST /api_tokens", Resource.BUS
     DELETE_TOKEN = "delete_token", "DELETE /api_tokens/{token}", Resource.BUS
     BUS_TOPICS = "bus_topics", "GET /topics", Resource.BUS, Effect.READ
-    PUBLISH = "publish", "POST /topics/{topic}", Resource.BUS
+    PUBLISH = "publish", "POST /topics/{topic}", Resource.BUS, Effect.LARGE
     DELETE_BUS_TOPIC = "delete_bus_topic", "DELETE /topic/{topic}|DELETE /topics/{topic}", Resource.BUS
     SUBSCRIBE = "subscribe", "POST /subscription|POST /subscriber", Resource.BUS
     SUBSCRIPTIONS = "subscriptions", "GET /subscriptions|GET /subscribers", Resource.BUS, Effect.READ
@@ -164,6 +166,7 @@ class Operation(enum.Enum):
     waits: bool
     is_stream: bool
     is_bus: bool
+    is_large: bool
 
     def __new__(cls, id: str, calls: str, resource: Resource, effect: Effect = Effect.WRITE) -> Operation:
         made = object.__new__(cls)
@@ -172,6 +175,7 @@ class Operation(enum.Enum):
         made.resource, made.is_bus = resource, resource is Resource.BUS
         made.is_read, made.is_write = Effect.READ in effect, Effect.READ not in effect
         made.waits, made.is_stream = Effect.WAIT in effect, Effect.STREAM in effect
+        made.is_large = Effect.LARGE in effect
         return made
 
     # Members are singletons. Enum's own hash is a Python call, and each request computes several hashes.

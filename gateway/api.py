@@ -112,7 +112,8 @@ __all__ = [
 ]
 
 Headers = Sequence[tuple[bytes, bytes]]  # names in lower case
-MOST_BODY_BYTES = 64 * 1024 * 1024  # limit of `await request.body()` and `await response.read()`
+MOST_BODY_BYTES = 64 * 1024 * 1024  # limit of `await response.read()`, and of `await request.body()` for large calls
+MOST_CALL_BYTES = 1024 * 1024  # limit of `await request.body()` for all other calls: a server's default takes no more
 CONTENT_ENCODING = b"content-encoding"
 C = TypeVar("C", contravariant=True)
 I = TypeVar("I")  # noqa: E741
@@ -193,15 +194,17 @@ class Request:
         """Returns the whole body, unzipped, and keeps the body, so the request can still be sent.
 
         CloudEvents become the same append in JSON. The body has no Content-Encoding any more, so read the body before the
-        headers. Raises TopicsError above 64 MiB, and for a body that is not a valid gzip body or CloudEvent.
+        headers. Raises TopicsError for a body that is not a valid gzip body or CloudEvent, and for one above 1 MiB, or 64 MiB if
+        the call is an append, a publish, a handover or a part of a topic's state.
         """
+        most = MOST_BODY_BYTES if self.operation.is_large else MOST_CALL_BYTES
         if not isinstance(self._body, bytes):
-            self._body = await self._body.read(MOST_BODY_BYTES)
+            self._body = await self._body.read(most)
         encodings = [value for name, value in self.headers if name == CONTENT_ENCODING]
         if encodings:
             # A server looks at the last header of a name only.
             if is_gzip(encodings[-1]):
-                self._body = gunzip(self._body, MOST_BODY_BYTES)
+                self._body = gunzip(self._body, most)
             self.headers = without(self.headers, CONTENT_ENCODING)
         if self.operation is Operation.APPEND and cloudevents.is_sent(by_name := dict(self.headers)):
             self._body = cloudevents.as_append(by_name, self._body)

@@ -95,7 +95,6 @@ class HandoverAnswer(msgspec.Struct, kw_only=True):
         "records": [{"$seq": 7, "$ts": 1700000000000, "$tag": "order:7", "data": {"id": 7}}],
     },
     needs_body=True,
-    large=True,
     tag=TAG,
 )
 def hand_over(call: Call[Handover, None], topic: str) -> Script[Answer]:

@@ -102,8 +102,7 @@ class Declaration:
     `tells`: the headers that an answer or a 409 can have, each with a sentence. `variant`: another shape of the body.
     `translation`: formats of the body beside JSON. `events`: the events of a stream by name, with the shapes of their data.
     `example`: a valid body. `names`: example values for the path (instead of the usual ones) and for the query.
-    `needs_body`: the call refuses an empty body. `large`: the body can have TOPICS_MAX_BODY_BYTES, not just
-    TOPICS_MAX_CALL_BYTES.
+    `needs_body`: the call refuses an empty body.
     """
 
     operation: Operation
@@ -122,7 +121,6 @@ class Declaration:
     example: Any = None
     names: Mapping[str, str] = field(default_factory=dict)
     needs_body: bool = False
-    large: bool = False
     summary: str = ""
 
     def __post_init__(self) -> None:

@@ -40,7 +40,6 @@ def list_all(call: Call[None, None]) -> Script[Answer]:
     headers={
         "Idempotency-Key": "The name of the event, 1 to 256 characters in UTF-8. Sent again, it is not published again."
     },
-    large=True,
 )
 def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     """Publish an event. The first client that publishes to a topic becomes its only publisher."""

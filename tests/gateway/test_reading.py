@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 import pytest
 
-from base.errors import Forbidden, InvalidRequest, UnsupportedMediaType
+from base.errors import Forbidden, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 from contract.paths import Tree, decoded
 from gateway.api import ANONYMOUS, Operation, Request, Subject
 from gateway.errors import NotOffered
@@ -25,6 +26,8 @@ from gateway.routers.migrate.moves import Moves
 from gateway.routers.migrate.router import MigrateRouter
 from gateway.routers.splice.router import SegmentConfig, SpliceConfig, SpliceRouter, Splices
 from gateway.routers.topic import Lookup, Table, TopicRouter, TopicRouterFactory
+from http1.body import Body
+from http1.errors import Refused
 from tests.api.raw import answer
 from tests.gateway.running import Client, cluster, route
 from tests.gateway.spellings import ENCODED, ENCODED_APPENDS, ENCODED_DELETES, WITH_SLASH
@@ -437,6 +440,30 @@ def test_a_call_whose_topics_no_filter_can_read_is_offered_by_none_that_decides_
     for factory in (DenyFactory, PrefixFactory):
         assert operation in factory.offers_not
     assert operation in TopicRouterFactory.offers_not
+
+
+@pytest.mark.parametrize("is_zipped", [False, True])
+def test_a_gateway_holds_no_larger_body_than_the_server_takes_of_a_call(is_zipped: bool) -> None:
+    text = json.dumps({"node": os.urandom(1024 * 1024).hex()}).encode()
+    body = gzip.compress(text) if is_zipped else text
+    headers = [(b"content-encoding", b"gzip")] if is_zipped else []
+
+    def read(path: str) -> bytes:
+        arriving = Body(None, len(body))
+        arriving.feed(body)
+        arriving.end()
+        return asyncio.run(Request("POST", path, "", headers, arriving).body())
+
+    assert read("/v0/topics/orders") == text
+    for path in ("/v0/topics/orders/diff", "/v0/watch", "/v0/topics/orders/redrive"):
+        with pytest.raises((PayloadTooLarge, Refused)) as refused:
+            read(path)
+        assert refused.value.status == 413
+
+
+def test_a_call_with_a_larger_body_is_413_at_a_filter_that_reads_it(gateway) -> None:
+    refused = gateway.client(prefix="/prefix").post("/v0/watch", b" " * (1024 * 1024 + 1))
+    assert (refused.status, refused.code) == (413, "payload_too_large")
 
 
 def test_a_redrive_of_every_queue_stays_within_the_prefix() -> None:

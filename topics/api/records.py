@@ -112,7 +112,6 @@ class AppendQuery(AppendOptionFields, Request):
         ],
     },
     needs_body=True,
-    large=True,
     tag=TAG,
 )
 def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:

@@ -85,7 +85,6 @@ def get(call: Call[None, StateQuery], topic: str, kind: str) -> Script[Answer]:
     Operation.PUT_STATE,
     scope="admin",
     body=State,
-    large=True,
     answers={200: PutStateAnswer},
     errors=(TopicNotFound, TopicNotSealed),
     tells=DESCRIBED,

@@ -34,7 +34,7 @@ def most_bytes(endpoint: Endpoint | None) -> int:
 
     A body is parsed in the event loop, so few calls take large ones.
     """
-    return MAX_BODY_BYTES if endpoint is not None and endpoint.large else MAX_CALL_BYTES
+    return MAX_BODY_BYTES if endpoint is not None and endpoint.operation.is_large else MAX_CALL_BYTES
 
 
 async def read(request: Request, headers: dict[bytes, bytes], most: int, held: under_way) -> bytes:

@@ -343,7 +343,7 @@ class DuplicateRouter:
             raise InvalidRequest(
                 "sealed: topics of the primary cannot be sealed here. Seal the topic at its server", field="sealed"
             )
-        # The primary goes on if the client leaves, and so does this.
+        # The primary continues if the client leaves, and so does this.
         change = asyncio.create_task(self.change(operation, request, node, context))
         return context.respond_with(await asyncio.shield(change))
 

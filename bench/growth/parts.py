@@ -80,6 +80,9 @@ def of_webhooks(of: Site, client: Client) -> Iterator[Operation]:
         client.send("PUT", f"/v0/webhooks/{name}", {"url": "https://example.com/", "topics": [name], "order": order})
 
     yield Operation("webhook: join its topics", lambda name: run(sources.joined("large", hook.settings, (), now_ms())))
+    yield Operation(
+        "webhook: join one topic", lambda name: run(sources.joined("large", hook.settings, (), now_ms(), [joined.id]))
+    )
     yield Operation("webhook: a window", lambda name: run(sources.read(joined, hook.settings, 100, now_ms())))
     yield Operation("webhook: which topics stand still", lambda name: run(sources.stopped(hook.id)))
     yield Operation("webhook: whether topics do", lambda name: run(sources.still_stopped(hook.id, [joined.id])))

@@ -161,7 +161,8 @@ def test_keys_are_in_it_without_their_secrets(browser: Client) -> None:
     key = ApiKey.objects.get()
     url = reverse("admin:topics_apikey_change", args=[key.pk])
     browser.post(url, {"name": "k", "read": "on", "write": "on", "prefixes": "a"})
-    browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": HOUR_MS})
+    rotation = reverse("admin:topics_apikey_rotate", args=[key.pk])
+    browser.post(rotation, {"overlap_ms": HOUR_MS, "secret": browser.get(rotation).context["form"]["secret"].value()})
     hashes = {bytes(ApiKey.objects.get().secret_sha256).hex(), bytes(key.secret_sha256).hex()}
     browser.post(
         reverse("admin:topics_apikey_changelist"),

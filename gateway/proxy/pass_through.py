@@ -46,6 +46,7 @@ UNUSUAL = re.compile(
 ADDRESSES = (b"/gateway/", b"/node/", b"/v0/nodes", b"/v0/watch/")  # the gateway's own addresses, and streams
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n")
 MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader
+MOST_SAFE = 256 * 1024  # bytes of a request whose body comes in parts, to be sent again
 MOST_IN_FLIGHT = 16
 MOST_HEAD = 64 * 1024  # bytes of an answer's head
 CHUNKED = re.compile(rb"(?:^|\n)transfer-encoding: *chunked *\r", re.IGNORECASE)
@@ -126,7 +127,7 @@ class PassThrough(asyncio.Protocol):
         self.is_half_closed = False  # the client sends no more, and waits for its answers
         self.known: Known | None = None
         self.is_safe = False
-        self.safe = b""  # the only request in flight, if the request can be repeated
+        self.safe = b""  # what was sent of the only request in flight, if the request can be repeated
 
     # -- The client ----------------------------------------------------------------------------------------------------
 
@@ -193,6 +194,8 @@ class PassThrough(asyncio.Protocol):
             if len(data) <= self.body_left:
                 self.body_left -= len(data)
                 self.arrived += len(data)
+                if self.safe:
+                    self.safe = self.safe + data if len(self.safe) + len(data) <= MOST_SAFE else b""
                 self.write(data)
                 limits = self.server.limits
                 if not self.body_left or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
@@ -200,6 +203,7 @@ class PassThrough(asyncio.Protocol):
                 return
             first, data = data[: self.body_left], data[self.body_left :]
             self.body_left = 0
+            self.safe = b""
             self.write(first)
         at = 0
         parts: list[bytes] = []
@@ -215,7 +219,7 @@ class PassThrough(asyncio.Protocol):
         if at:
             passed = b"".join(parts)
             # Only these bytes may be sent again: the bytes behind them can belong to another virtual cluster.
-            self.safe = passed if len(self.in_flight) == 1 and self.is_safe and not self.body_left else b""
+            self.safe = passed if len(self.in_flight) == 1 and self.is_safe else b""
             self.write(passed)
             self.mark()
         if at < len(data) and not self.closing:

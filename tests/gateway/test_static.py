@@ -277,6 +277,27 @@ def test_an_append_with_a_key_whose_answer_was_lost_is_sent_again(gateways) -> N
     assert (sent.status, keys) == (200, [True, True])
 
 
+def test_a_request_is_sent_again_although_its_body_comes_later(gateways) -> None:
+    """Most clients send a body in a packet of its own, and the node can end the connection before that."""
+    bodies: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        bodies.append(asked(connection).partition(b"\r\n\r\n")[2])
+        if len(bodies) > 1:
+            while len(bodies[-1]) < 4:
+                bodies[-1] += connection.recv(4)
+            connection.sendall(OK)
+            connection.recv(1)
+
+    ask = b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\nidempotency-key: k\r\ncontent-length: 4\r\n\r\n"
+    with raw_upstream(talk) as port, gateways(static(port)).connect() as opened:
+        opened.sendall(ask)
+        until(lambda: len(bodies) == 2, "the request to be sent again")
+        opened.sendall(b"body")
+        assert statuses(opened.recv(65536)) == [200]
+    assert bodies == [b"", b"body"]
+
+
 @pytest.mark.parametrize("last", [GET, b"GET /gateway/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"])
 def test_a_client_that_sends_no_more_gets_its_answers_and_then_the_end(gateway, last: bytes) -> None:
     with gateway.connect() as opened:

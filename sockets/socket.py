@@ -299,7 +299,7 @@ class Socket(asyncio.Protocol):
     # -- Commands -----------------------------------------------------------------------------------------------------
 
     def take_message(self, message: bytes) -> None:
-        """Begins the command of this message. A large one takes a turn before, as the body of a request does (turns.py)."""
+        """Begins the command of this message. A large one takes a turn before, as a body does (wire/request/turns.py)."""
         started = time.perf_counter()
         try:
             shutdown.check()

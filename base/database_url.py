@@ -30,10 +30,10 @@ def database_url(url: str, password: str) -> str:
 
 
 def tcp_timeout(ms: int) -> dict[str, int]:
-    """Returns libpq's options by which a connection counts as lost if the network delivers nothing for `ms`, at least 3,000.
+    """Returns libpq's options for the loss of a connection after `ms` without an answer. `ms` is at least 3,000.
 
-    libpq probes a silent peer twice. The first probe, and each pause after a probe, takes a third of the time. Without these
-    options, Linux sends its first probe after two hours.
+    Linux sends two probes to a silent server: after a third of the time, and after two thirds. Its own default for the first
+    probe is two hours.
     """
     third = ms // 3000
     return {

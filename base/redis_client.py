@@ -21,11 +21,19 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 from redis.retry import Retry
 
-from base import outage
+from base import database_url, outage
 
 REFUSALS = (ReadOnlyError, MasterDownError, OutOfMemoryError)
 # Refusals for which the library has no class. A command that waits gets the last one when its server becomes a replica.
 CODES = ("MISCONF", "NOREPLICAS", "UNBLOCKED")
+
+# The system's names of libpq's options. macOS has a part of them.
+OF_LIBPQ = {
+    "tcp_user_timeout": "TCP_USER_TIMEOUT",
+    "keepalives_idle": "TCP_KEEPIDLE",
+    "keepalives_interval": "TCP_KEEPINTVL",
+    "keepalives_count": "TCP_KEEPCNT",
+}
 
 
 def takes_no_writes(error: ResponseError) -> bool:
@@ -88,15 +96,12 @@ class OneLine(logging.Filter):
 
 
 def tcp_timeout(ms: int) -> dict[str, Any]:
-    """Returns options by which a connection counts as lost if the network delivers nothing for `ms`, at least 3,000.
+    """Returns options for the loss of a connection after `ms` without an answer, as libpq has them (base/database_url.py).
 
-    The system probes a silent server as libpq does (base/database_url.py). Without these options, Linux repeats a command to a
-    host that is gone for a quarter of an hour, and a connection that only listens waits for two hours.
+    Without them, Linux repeats a command to a lost host for a quarter of an hour, and a listener waits for two hours.
     """
-    third = ms // 3000
-    wanted = {"TCP_USER_TIMEOUT": ms, "TCP_KEEPIDLE": third, "TCP_KEEPINTVL": third, "TCP_KEEPCNT": 2}
-    known = {name: value for name, value in wanted.items() if hasattr(socket, name)}  # macOS has a part of them
-    options = {getattr(socket, name): value for name, value in known.items()}
+    wanted = {OF_LIBPQ[name]: value for name, value in database_url.tcp_timeout(ms).items()}
+    options = {getattr(socket, name): value for name, value in wanted.items() if hasattr(socket, name)}
     return {"socket_keepalive": True, "socket_keepalive_options": options}
 
 

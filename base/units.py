@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -12,6 +13,11 @@ def amount(number: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Returns the number with its noun: "1 task", "2 tasks"."""
     return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
+
+
+def first(names: Sequence[object], most: int) -> str:
+    """Returns the first names, and a sign for the rest: "a, b, …"."""
+    return ", ".join([*map(str, names[:most]), *(["…"] if len(names) > most else [])])
 
 
 def waits(number: int, noun: str) -> str:

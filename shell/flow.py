@@ -170,7 +170,7 @@ class Flow(threading.Thread):
         except Failed as failed:
             if failed.error.code != "cursor_moved":
                 raise
-            # Another process mirrors the topic, or the last call of one that was killed has just arrived.
+            # Another mirror runs, or the last call of a killed mirror has just arrived.
             self.is_sure = False
 
     def position(self) -> int:

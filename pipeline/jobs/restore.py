@@ -22,7 +22,7 @@ from base.depth import MOST_DEPTH
 from base.errors import NotFound
 from base.names import check_topic_name
 from base.refusal import Refusal
-from base.units import amount, counted
+from base.units import amount, counted, first
 from pipeline.archive.files import Files
 from pipeline.archive.segments import Segment, gaps, groups, segments
 from pipeline.models import Written
@@ -73,8 +73,7 @@ def restore(work: Work, options: Restore) -> JobOutcome:
                 written += append(work, files, group, options, writer, left_out)
     summary = f"{amount(written)} records of {files.root} restored into {options.topic}"
     if left_out:
-        more = ", …" if len(left_out) > EXAMPLES else ""
-        summary += f", and {counted(len(left_out), 'record')} left out, {because(left_out[:EXAMPLES])}{more}"
+        summary += f", and {counted(len(left_out), 'record')} left out, {because(left_out, EXAMPLES)}"
     if missing:
         summary += f". {lacking(files, missing)}"
     return JobOutcome(summary, {"records": written, "left_out": left_out, "missing": missing})
@@ -85,9 +84,9 @@ def lacking(files: Files, missing: Sequence[str]) -> str:
     return f"{files.root} lacks the seqs {', '.join(missing)}: they were never archived there, or their files are lost"
 
 
-def because(left_out: Sequence[int]) -> str:
-    """Returns the reason why records are left out, with their seqs."""
-    return f"because of more than {MOST_DEPTH} levels: seq {', '.join(map(str, left_out))}"
+def because(left_out: Sequence[int], most: int) -> str:
+    """Returns the reason why records are left out, with the first of their seqs."""
+    return f"because of more than {MOST_DEPTH} levels: seq {first(left_out, most)}"
 
 
 def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
@@ -124,7 +123,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
 
     def tell(seqs: tuple[int, ...]) -> None:
         work.progress.clear()
-        log.warning("%s: left out of %s, %s", work.run, options.topic, because(seqs))
+        log.warning("%s: left out of %s, %s", work.run, options.topic, because(seqs, len(seqs)))
         left_out.extend(seqs)
 
     # The batch numbers of a writer must increase. The first seqs of the groups do.

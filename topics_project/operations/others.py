@@ -1,4 +1,4 @@
-"""Finds what others have in this database: objects among ours, and objects that use ours.
+"""Finds objects of others in this database: those in our schemas, and those with references to ours.
 
 No command drops them silently.
 """
@@ -16,24 +16,21 @@ from store import objects
 
 DOOR = "topics"  # the schema of the functions for applications
 OURS = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
-# Tables, views, functions, types, and sequences that no column owns.
+# Tables, views, functions, sequences and types. Parts of others are left out, such as a partition, the sequence of a column or
+# the type of a row: PostgreSQL drops them with the whole.
 OBJECTS = """
-SELECT nspname, relname, relkind <> 'S',
-       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
-  FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
- WHERE nspname = ANY (%(schemas)s) AND relkind IN ('r', 'p', 'f', 'm', 'v', 'S') AND NOT relispartition
-   AND NOT (relkind = 'S'
-            AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype IN ('a', 'i')))
- UNION
-SELECT nspname, proname, false,
-       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
-  FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+SELECT DISTINCT nspname, name, is_relation,
+       EXISTS (SELECT FROM pg_depend d WHERE d.classid = found.class AND d.objid = found.id AND deptype = 'e')
+  FROM (SELECT 'pg_class'::regclass, oid, relnamespace, relname, relkind <> 'S' FROM pg_class
+         WHERE relkind IN ('r', 'p', 'f', 'm', 'v', 'S')
+         UNION ALL
+        SELECT 'pg_proc'::regclass, oid, pronamespace, proname, false FROM pg_proc
+         UNION ALL
+        SELECT 'pg_type'::regclass, oid, typnamespace, typname, false FROM pg_type
+       ) found (class, id, namespace, name, is_relation)
+  JOIN pg_namespace n ON n.oid = namespace
  WHERE nspname = ANY (%(schemas)s)
- UNION
-SELECT nspname, typname, false,
-       EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = t.oid AND deptype = 'e')
-  FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace LEFT JOIN pg_class c ON c.oid = typrelid
- WHERE nspname = ANY (%(schemas)s) AND (typtype IN ('e', 'd', 'r') OR relkind = 'c')
+   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = found.class AND d.objid = found.id AND deptype IN ('a', 'i'))
  ORDER BY 1, 2
 """
 # Objects of other schemas that a DROP … CASCADE could take with it: columns of tables and views, functions, and foreign keys.

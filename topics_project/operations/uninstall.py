@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from base.refusal import Refusal
-from base.units import counted
+from base.units import counted, first
 from store import serving
 from topics_project.operations.others import DOOR, foreign, unknown
 
@@ -34,8 +34,9 @@ def held() -> str:
     if one("SELECT to_regclass('topic_heads')") == (None,):
         raise Refusal(f"the schema {names[0]} has no topics.")
     if strange := unknown(names[0], names):
-        told = ", ".join([*map(str, strange[:EXAMPLES]), *(["…"] if len(strange) > EXAMPLES else [])])
-        raise Refusal(f"the schemas of topics have objects of somebody else ({told}): move them first.")
+        raise Refusal(
+            f"the schemas of topics have objects of somebody else ({first(strange, EXAMPLES)}): move them first."
+        )
     topics, records = one("SELECT count(*), coalesce(sum(count), 0)::bigint FROM topic_heads")
     (database,) = one("SELECT current_database()")
     return f"{counted(topics, 'topic')} with {counted(records, 'record')} in the schema {names[0]} of the database {database}"

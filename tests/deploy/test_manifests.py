@@ -36,7 +36,7 @@ PODS = {
 }
 IMAGE = [line.partition(" ")[::2] for line in (ROOT / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
 MOST_HEARTBEAT_SECONDS = 60  # of a watch (docs/wire.md)
-SETTINGS = {*environment.DEFAULTS, "TOPICS_DATA", *(f"{name}_FILE" for name in environment.SECRETS)}
+SETTINGS = {*environment.SETTINGS, *(f"{name}_FILE" for name, each in environment.SETTINGS.items() if each.is_secret)}
 
 
 def image(instruction: str) -> list[str]:
@@ -199,7 +199,7 @@ def test_the_ingress_lets_large_bodies_and_quiet_streams_pass() -> None:
     """The defaults of ingress-nginx refuse a body above 1 MiB, and cut off a stream that is quiet for 60 seconds."""
     (ingress,) = (each["metadata"]["annotations"] for each in KUBERNETES if each["kind"] == "Ingress")
     set_to = {name.removeprefix("nginx.ingress.kubernetes.io/"): value for name, value in ingress.items()}
-    assert set_to["proxy-body-size"] == f"{int(environment.DEFAULTS['TOPICS_MAX_BODY_BYTES']) >> 20}m"
+    assert set_to["proxy-body-size"] == f"{int(environment.SETTINGS['TOPICS_MAX_BODY_BYTES'].default) >> 20}m"
     assert set_to["proxy-buffering"] == "off"
     assert int(set_to["proxy-read-timeout"]) > MOST_HEARTBEAT_SECONDS
 

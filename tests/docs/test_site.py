@@ -44,7 +44,7 @@ def test_it_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_the_reference_is_whole(site: Path) -> None:
     """The site contains the text that its pages include from other pages."""
     settings, metrics, codes = ((site / f"{name}.html").read_text() for name in ("settings", "metrics", "errors"))
-    assert [name for name in environment.DEFAULTS if f"<code>{name}</code>" not in settings] == []
+    assert [name for name in environment.SETTINGS if f"<code>{name}</code>" not in settings] == []
     assert "topics_router_lag_seconds" in metrics
     known = {each.code for each in vars(errors).values() if isinstance(each, type) and hasattr(each, "code")}
     assert [code for code in known if f"<code>{code}</code>" not in codes] == []

@@ -2,9 +2,9 @@
 
 import os
 import re
-import runpy
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -124,13 +124,15 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
 )
 def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], line: str) -> None:
     """Read anew in this process: what a process of its own makes of a refusal is the next tests' matter."""
-    monkeypatch.setattr(environment, "DEFAULTS", {})
+    monkeypatch.setattr(environment, "SETTINGS", {})
     for name in (*OURS, "TOPICS_DATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {**GOOD, **settings}.items():
         monkeypatch.setenv(name, value)
+    for name in [name for name in sys.modules if name.startswith("topics_project.settings")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(Refusal) as refused:
-        runpy.run_path(str(ROOT / "topics_project" / "settings.py"))
+        import_module("topics_project.settings")
     assert str(refused.value).startswith(line)
     assert "\n" not in str(refused.value)
 
@@ -317,9 +319,7 @@ def test_the_address_it_listens_on_is_a_name_of_its_own(host: str, name: str) ->
 def test_the_page_of_the_settings_is_made_from_their_declaration() -> None:
     """`.ci/settings.py` writes it."""
     page = (ROOT / "docs" / "settings.md").read_text()
-    assert page == reference.page(environment.DEFAULTS)
+    assert page == reference.page()
     assert "| `PORT` | `4000`; 1 to 65535 |" in page
-    secrets = {
-        name for name in environment.DEFAULTS if re.search(rf"^\| `{name}` \|[^|]*; secret \|", page, re.MULTILINE)
-    }
-    assert secrets == environment.SECRETS
+    secrets = set(re.findall(r"^\| `(\w+)` \|[^|]*; secret \|", page, re.MULTILINE))
+    assert secrets == {name for name, setting in environment.SETTINGS.items() if setting.is_secret}

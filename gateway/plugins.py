@@ -5,36 +5,49 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
 from gateway.api import Filter, FilterFactory, PluginConfigError, Router, RouterFactory
 from gateway.configuration.shapes import Plugins, PluginType
+from gateway.filters.api_key import ApiKeyFactory
+from gateway.filters.audit import AuditFactory
+from gateway.filters.authenticate import AuthenticateFactory
+from gateway.filters.deny import DenyFactory
+from gateway.filters.node import NodeFactory
+from gateway.filters.prefix import PrefixFactory
+from gateway.filters.rate_limit import RateLimitFactory
+from gateway.routers.duplicate import DuplicateRouterFactory
+from gateway.routers.failover import FailoverRouterFactory
+from gateway.routers.migrate.router import MigrateRouterFactory
+from gateway.routers.splice.router import SpliceRouterFactory
+from gateway.routers.static import StaticRouterFactory
+from gateway.routers.subject import SubjectRouterFactory
+from gateway.routers.topic import TopicRouterFactory
+from gateway.routers.union import UnionRouterFactory
 
 GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
-OURS = {
+OURS: dict[str, dict[str, type]] = {
     "router": {
-        "StaticRouter": "gateway.routers.static:StaticRouterFactory",
-        "DuplicateRouter": "gateway.routers.duplicate:DuplicateRouterFactory",
-        "FailoverRouter": "gateway.routers.failover:FailoverRouterFactory",
-        "SpliceRouter": "gateway.routers.splice.router:SpliceRouterFactory",
-        "MigrateRouter": "gateway.routers.migrate.router:MigrateRouterFactory",
-        "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
-        "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
-        "UnionRouter": "gateway.routers.union:UnionRouterFactory",
+        "StaticRouter": StaticRouterFactory,
+        "DuplicateRouter": DuplicateRouterFactory,
+        "FailoverRouter": FailoverRouterFactory,
+        "SpliceRouter": SpliceRouterFactory,
+        "MigrateRouter": MigrateRouterFactory,
+        "SubjectRouter": SubjectRouterFactory,
+        "TopicRouter": TopicRouterFactory,
+        "UnionRouter": UnionRouterFactory,
     },
     "filter": {
-        "ApiKey": "gateway.filters.api_key:ApiKeyFactory",
-        "Audit": "gateway.filters.audit:AuditFactory",
-        "Authenticate": "gateway.filters.authenticate:AuthenticateFactory",
-        "Deny": "gateway.filters.deny:DenyFactory",
-        "Prefix": "gateway.filters.prefix:PrefixFactory",
-        "Node": "gateway.filters.node:NodeFactory",
-        "RateLimit": "gateway.filters.rate_limit:RateLimitFactory",
+        "ApiKey": ApiKeyFactory,
+        "Audit": AuditFactory,
+        "Authenticate": AuthenticateFactory,
+        "Deny": DenyFactory,
+        "Prefix": PrefixFactory,
+        "Node": NodeFactory,
+        "RateLimit": RateLimitFactory,
     },
 }
-
 
 # What a plugin may leave out: it then has the default of its Protocol.
 OF_FACTORIES = ("offers_not", "breaks", "passes_upgrades")
@@ -50,13 +63,8 @@ FACTORIES: dict[str, type] = {"router": RouterFactory, "filter": FilterFactory}
 @cache
 def factories(kind: str) -> dict[str, Any]:
     """Returns the factories of a kind (`router`, `filter`) by their `type`. A package cannot replace a built-in name."""
-    found: dict[str, Any] = {}
-    for entry in entry_points(group=GROUPS[kind]):
-        found[entry.name] = entry.load()()
-    for name, where in OURS[kind].items():
-        module, _, attribute = where.partition(":")
-        found[name] = getattr(import_module(module), attribute)()
-    return {name: complete(made, FACTORIES[kind]) for name, made in found.items()}
+    found = {entry.name: entry.load() for entry in entry_points(group=GROUPS[kind])} | OURS[kind]
+    return {name: complete(made(), FACTORIES[kind]) for name, made in found.items()}
 
 
 def complete(made: Any, protocol: type) -> Any:

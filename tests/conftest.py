@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -147,6 +148,7 @@ REST_SECONDS = 20  # without a test that needs the shared instance, before it is
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
 _session = contextlib.ExitStack()
 _peak = pytest.StashKey[Peak]()
+_seconds: Counter[str] = Counter()  # of each file or folder that is handed out as one
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -182,8 +184,14 @@ def pytest_configure(config: pytest.Config) -> None:
     TransactionTestCase._fixture_teardown = lambda self: empty_tables()
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[group(report.nodeid)] += report.duration
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if _peak in config.stash:
+        longest = (f"{name} {seconds:.0f}" for name, seconds in _seconds.most_common(60))
+        terminalreporter.write_line(f"The longest, in seconds: {', '.join(longest)}.")
         terminalreporter.write_line(f"The run had {config.stash[_peak]}.")
 
 

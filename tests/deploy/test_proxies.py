@@ -5,6 +5,7 @@ They serve TLS and the admin, pass large uploads, and hold up no stream, long po
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from urllib.parse import urlencode
 import pytest
 import trustme
 import urllib3
-from websockets.sync.client import connect
+from websockets.asyncio.client import connect
 
 from base.processes import die_with_parent
 from tests.deadlines import DEADLINE
@@ -192,20 +193,25 @@ def test_a_long_poll_is_answered_when_a_record_arrives(front: Front) -> None:
     assert [record["data"] for record in polled] == ["came"]
 
 
-def test_a_websocket_publishes_and_gets_its_answer(front: Front) -> None:
-    topic = f"socket{front.pool.port}"
-    front.ask("PUT", f"/v0/topics/{topic}", {})
-    held = socket.create_connection(("127.0.0.1", front.pool.port), DEADLINE)
-    with connect(
+async def published(front: Front, records: dict[str, Any]) -> dict[str, Any]:
+    """Returns the answer. The client with threads would read and write on one TLS connection at once, and lose bytes."""
+    async with connect(
         f"wss://{NAME}/v0/ws",
-        sock=held,
+        host="127.0.0.1",
+        port=front.pool.port,
         ssl=ssl.create_default_context(cafile=str(front.folder / "ca.pem")),
         additional_headers={"Authorization": f"Bearer {KEY}"},
         proxy=None,
         open_timeout=DEADLINE,
     ) as opened:
-        opened.send(json.dumps({"op": "publish", "request_id": 1, "topic": topic, "records": [{"data": "sent"}]}))
-        answer = json.loads(opened.recv(DEADLINE))
+        await opened.send(json.dumps({"op": "publish", "request_id": 1, **records}))
+        return dict(json.loads(await asyncio.wait_for(opened.recv(), DEADLINE)))
+
+
+def test_a_websocket_publishes_and_gets_its_answer(front: Front) -> None:
+    topic = f"socket{front.pool.port}"
+    front.ask("PUT", f"/v0/topics/{topic}", {})
+    answer = asyncio.run(published(front, {"topic": topic, "records": [{"data": "sent"}]}))
     assert (answer["op"], answer["request_id"], answer["last_seq"]) == ("ack", 1, 1)
     assert front.ask("POST", f"/v0/topics/{topic}/diff", {}).json()["records"][0]["data"] == "sent"
 

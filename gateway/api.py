@@ -73,9 +73,10 @@ from base.errors import (
 from contract import cloudevents
 from contract.operations import Operation, called
 from contract.paths import canonical
+from gateway.bodies import HeldBody
 from gateway.configuration.shapes import EVERYWHERE, Place
 from http1.messages import find
-from wire.request.inflate import gunzip, is_gzip
+from wire.request.inflate import gunzip, is_gzip, too_large
 
 __all__ = [
     "ANONYMOUS",
@@ -154,7 +155,6 @@ class Stream(Protocol):
 
     length: int | None
 
-    async def read(self, most: int | None = None) -> bytes: ...
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
@@ -168,7 +168,7 @@ class Request:
     Example: `request.replace(topic=f"eu.{request.topic}", headers=without(request.headers, b"authorization"))`.
     """
 
-    __slots__ = ("_body", "_is_upgrade", "headers", "method", "name", "operation", "path", "query", "topic")
+    __slots__ = ("_body", "_is_upgrade", "headers", "held", "method", "name", "operation", "path", "query", "topic")
 
     def __init__(
         self,
@@ -179,10 +179,12 @@ class Request:
         body: bytes | Stream = b"",
         *,
         is_upgrade: bool = False,
+        held: HeldBody | None = None,
     ) -> None:
+        """`held` counts the bytes that the gateway holds of a client's body. The gateway's own requests have none."""
         self.method, self.path, self.query, self.headers, self._body = method, canonical(path), query, headers, body
         self.operation, self.topic, self.name = called(method, self.path)
-        self._is_upgrade = is_upgrade
+        self._is_upgrade, self.held = is_upgrade, held
         if is_upgrade:
             self.operation = Operation.UPGRADE
 
@@ -195,21 +197,44 @@ class Request:
 
         CloudEvents become the same append in JSON. The body has no Content-Encoding any more, so read the body before the
         headers. Raises TopicsError for a body that is not a valid gzip body or CloudEvent, and for one above 1 MiB, or 64 MiB if
-        the call is an append, a publish, a handover or a part of a topic's state.
+        the call is an append, a publish, a handover or a part of a topic's state. Raises Throttled if the bodies of all requests
+        of this process have 256 MiB.
         """
         most = MOST_BODY_BYTES if self.operation.is_large else MOST_CALL_BYTES
         if not isinstance(self._body, bytes):
-            self._body = await self._body.read(most)
+            self._body = await self._whole(self._body, most)
         encodings = [value for name, value in self.headers if name == CONTENT_ENCODING]
         if encodings:
             # A server looks at the last header of a name only.
             if is_gzip(encodings[-1]):
-                self._body = gunzip(self._body, most)
+                self._body = self._unzipped(self._body, most)
             self.headers = without(self.headers, CONTENT_ENCODING)
         if self.operation is Operation.APPEND and cloudevents.is_sent(by_name := dict(self.headers)):
             self._body = cloudevents.as_append(by_name, self._body)
             self.headers = cloudevents.without_event(self.headers)
         return self._body
+
+    async def _whole(self, arriving: Stream, most: int) -> bytes:
+        if arriving.length is not None and arriving.length > most:
+            raise too_large(most)
+        parts: list[bytes] = []
+        size = 0
+        async for part in arriving:
+            size += len(part)
+            if size > most:
+                raise too_large(most)
+            self._hold(len(part))
+            parts.append(part)
+        return b"".join(parts)
+
+    def _unzipped(self, body: bytes, most: int) -> bytes:
+        whole = gunzip(body, most)
+        self._hold(len(whole))
+        return whole
+
+    def _hold(self, size: int) -> None:
+        if self.held is not None:
+            self.held.hold(size)
 
     async def json(self, shape: Any = dict[str, Any]) -> Any:
         """Returns the body as `shape`. An empty body counts as `{}`. Raises InvalidRequest."""
@@ -245,6 +270,7 @@ class Request:
             self.headers if headers is None else headers,
             self._body if body is None else body,
             is_upgrade=self._is_upgrade,
+            held=self.held,
         )
 
     def __repr__(self) -> str:

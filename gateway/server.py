@@ -17,10 +17,11 @@ import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from base.descriptors import none_free
-from base.errors import NotFound, TopicsError
+from base.errors import NotFound, Throttled, TopicsError
 from contract.paths import canonical
 from gateway import plugins, status
 from gateway.api import Headers, Operation, Request, Response, VirtualNode, without
+from gateway.bodies import HeldBodies, HeldBody
 from gateway.configuration import offers
 from gateway.configuration.document import Fault
 from gateway.configuration.graph import (
@@ -46,7 +47,7 @@ from gateway.proxy.tunnel import Upgraded, is_websocket, upgrade
 from gateway.proxy.upstreams import Cluster
 from gateway.rewrite.ids import Seal
 from gateway.siblings import Siblings
-from http1 import Limits, Refused, Server
+from http1 import Body, Limits, Refused, Server
 from http1 import Request as Received
 from http1 import Response as Sent
 from http1.acceptor import TlsContexts
@@ -85,6 +86,7 @@ class Gateway:
         self.file, self.folder, self.seal = file, file.parent, seal
         self.siblings = siblings or Siblings()
         self.metrics = Metrics()
+        self.bodies = HeldBodies()
         if (left := self.siblings.left()) is not None:
             self.metrics.continued(left)
         self.sites: dict[str, VirtualClusterPlace] = {}
@@ -278,6 +280,8 @@ class Gateway:
         started = time.perf_counter()
         site.in_flight += 1
         session = self.session(site, received)
+        body: Body | bytes = received.body
+        held = HeldBody(self.bodies)
         close = False
         call: RoutedCall | None = None
         request: Request | None = None
@@ -286,6 +290,11 @@ class Gateway:
         unknown: TopicsError | None = None
         try:
             try:
+                if received.body.complete:
+                    body = held.take(received.body)
+            except Throttled as error:
+                unknown = error
+            try:
                 virtual_node, real_node, path = self.addressed(site, path)
             except UnknownRoute as error:
                 unknown, path = error, NODE_PATH.sub(r"\2", path)
@@ -293,14 +302,14 @@ class Gateway:
                 path = canonical(path)
             except NotFound as error:
                 unknown, path = error, "/"  # what a filter would read is not what a server reads
-            body = received.body
             request = Request(
                 received.method,
                 path,
                 query,
                 self.headers(received),
-                body.take() if body.complete else body,
+                body,
                 is_upgrade=is_websocket(received),
+                held=held,
             )
             call = RoutedCall(session, request.operation, self.client(received.origin, received.headers))
             if request.operation in READ_HERE:
@@ -325,6 +334,7 @@ class Gateway:
             log.exception("A request failed in the gateway itself. The client got 500")
             response = refusal(RuntimeError())
         finally:
+            held.release()
             site.in_flight -= 1
             site.close_if_unused()
         root = site.root.name if isinstance(site.root, RouterPlace) else ""

@@ -6,10 +6,13 @@ append without a key gets a key, unless its cluster has `addKeys: false`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
+from base.errors import Throttled
 from gateway.api import Operation, Request, Response
+from gateway.bodies import HeldBody
 from gateway.configuration.graph import ClusterPlace
 from gateway.errors import NodeUnreachable, NotSupported, UnknownRoute, UpstreamTimeout
 from gateway.proxy.forwarded import Client, of_a_proxy
@@ -85,7 +88,6 @@ async def send(call: Asker, place: ClusterPlace, request: Request, node_id: int 
         headers += call.client.headers
     if operation is Operation.UPGRADE:
         headers += (b"connection", b"Upgrade"), (b"upgrade", b"websocket")
-    body = sendable(request)
     is_safe = operation.is_read
     if operation is Operation.APPEND:
         is_safe = cluster.adds_keys or request.header(b"idempotency-key") is not None
@@ -94,35 +96,36 @@ async def send(call: Asker, place: ClusterPlace, request: Request, node_id: int 
     target = f"{request.path}?{request.query}" if request.query else request.path
     method, line = request.method.encode("ascii"), target.encode("ascii", "surrogateescape")
     wait = cluster.longest_wait(operation)
-    length = body.length if isinstance(body, Replay) else None
     tried: list[Node] = []
     failed: tuple[Node, Failure] | None = None
-    for _ in range(MOST_TRIES):
-        node = next_node(place, node_id, is_any, tried)
-        if node is None:
-            break
-        tried.append(node)
-        try:
-            answer = await node.send(
-                method, line, headers, body if isinstance(body, bytes) else aiter(body), length=length, wait=wait
-            )
-        except Failure as error:
-            failed = node, error
-            if error.reached and operation.is_write:
+    with sendable(request) as body:
+        length = body.length if isinstance(body, Replay) else None
+        for _ in range(MOST_TRIES):
+            node = next_node(place, node_id, is_any, tried)
+            if node is None:
+                break
+            tried.append(node)
+            try:
+                answer = await node.send(
+                    method, line, headers, body if isinstance(body, bytes) else aiter(body), length=length, wait=wait
+                )
+            except Failure as error:
+                failed = node, error
+                if error.reached and operation.is_write:
+                    call.maybe_written = True
+                if isinstance(body, Replay) and not body.is_whole:
+                    break
+                if error.kind == "timeout" or (error.reached and not is_safe):
+                    break
+                if error.stale:
+                    tried.pop()
+                continue
+            if operation.is_write and not 400 <= answer.status < 500:  # a refusal changed nothing
                 call.maybe_written = True
-            if isinstance(body, Replay) and not body.is_whole:
-                break
-            if error.kind == "timeout" or (error.reached and not is_safe):
-                break
-            if error.stale:
-                tried.pop()
-            continue
-        if operation.is_write and not 400 <= answer.status < 500:  # a refusal changed nothing
-            call.maybe_written = True
-        response = answered(answer)
-        if is_read_here:
-            response = await wrapped(operation, response, wrap)
-        return response
+            response = answered(answer)
+            if is_read_here:
+                response = await wrapped(operation, response, wrap)
+            return response
     if failed is None:
         if node_id is not None and node_id not in cluster.by_id:
             raise UnknownRoute(f"the route {route!r} has no node {node_id}")
@@ -154,11 +157,11 @@ def next_node(place: ClusterPlace, node_id: int | None, is_any: bool, tried: lis
 class Replay:
     """A body that is sent while the body arrives, and again from its start in a retry.
 
-    `is_whole`: the body is small enough for a retry.
+    `is_whole`: all parts so far are kept for a retry, because they are small, and the process may hold them.
     """
 
-    def __init__(self, body: Body) -> None:
-        self.body, self.length = body, body.length
+    def __init__(self, body: Body, held: HeldBody) -> None:
+        self.body, self.held, self.length = body, held, body.length
         self.parts: list[bytes] = []
         self.size = 0
         self.is_whole = True
@@ -167,21 +170,44 @@ class Replay:
         for part in self.parts:
             yield part
         while part := await self.body.next():
-            self.size += len(part)
-            if self.size <= REPLAYED_BYTES:
-                self.parts.append(part)
-            else:
-                self.is_whole = False
-                self.parts.clear()
+            if self.is_whole:
+                self.keep(part)
             yield part
 
+    def keep(self, part: bytes) -> None:
+        self.size += len(part)
+        try:
+            self.held.hold(len(part))
+        except Throttled:
+            self.forget()
+            return
+        self.parts.append(part)
+        if self.size > REPLAYED_BYTES:
+            self.forget()
 
-def sendable(request: Request) -> bytes | Replay:
-    body = request.raw_body
+    def forget(self) -> None:
+        self.is_whole = False
+        self.parts.clear()
+        self.held.release()
+
+
+@contextmanager
+def sendable(request: Request) -> Iterator[bytes | Replay]:
+    """Yields the body to send. Afterwards no part of it is kept, also if a server answered before it had all parts."""
+    body, held = request.raw_body, request.held
     if isinstance(body, bytes):
-        return body
+        yield body
+        return
     assert isinstance(body, Body)
-    return body.take() if body.complete else Replay(body)
+    assert held is not None
+    if body.complete:
+        yield held.take(body)
+        return
+    replay = Replay(body, held)
+    try:
+        yield replay
+    finally:
+        replay.forget()
 
 
 def answered(answer: Answer) -> Response:

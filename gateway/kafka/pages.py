@@ -11,7 +11,7 @@ import msgspec
 
 from base.errors import NotReady
 from contract.operations import LONGEST_WAIT_MS
-from gateway.kafka.client import KafkaClients, offset_of
+from gateway.kafka.client import KafkaClients
 from gateway.kafka.messages import Shown, shown
 from gateway.kafka.readers import Passed, ReaderPool
 from gateway.kafka.shapes import MAX_LIMIT, TagMatch, WantedPage
@@ -52,6 +52,15 @@ class TopicPage:
     def tells(self, from_seq: int) -> bool:
         """Whether the page has anything new for a reader at from_seq."""
         return self.next != from_seq or self.lag > 0 or self.tombstone is not None
+
+
+@dataclass
+class TopicPart:
+    """The matches from the offset `begin` on, in ascending order."""
+
+    begin: int
+    records: list[Shown] = field(default_factory=list)
+    scanned: int = 0
 
 
 class TopicPages:
@@ -193,25 +202,42 @@ class TopicPages:
         while end > extent.low and len(page.records) < limit and size < MAX_BYTES:
             part_size = min(max(limit - len(page.records), 100), MOST_EXAMINED - page.scanned)
             begin = max(extent.low, end - part_size)
-            part: list[Shown] = []
-            at = begin
-            while at < end:
-                fetched = await self.readers.read(topic.name, at, end, end - at, MAX_BYTES)
-                at = fetched.next
-                part += map(shown, (each for each in fetched.messages if offset_of(each) < end))
-            page.scanned += len(part)
-            for record in reversed(part):
-                page.next = record.seq
-                if match.takes(record.tag, record.node):
-                    page.records.append(record)
-                    size += record.size
-                    if len(page.records) == limit or size >= MAX_BYTES:
-                        return page
-            page.next, end = begin + 1, begin
+            part = await self.part_before(topic.name, end, begin, match, MAX_BYTES - size)
+            page.scanned += part.scanned
+            for record in reversed(part.records):
+                if page.records and size + record.size > MAX_BYTES:
+                    page.next = record.seq + 1
+                    return page
+                page.records.append(record)
+                size += record.size
+                if len(page.records) == limit:
+                    page.next = record.seq
+                    return page
+            page.next, end = part.begin + 1, part.begin
             if page.scanned >= MOST_EXAMINED and end > extent.low:
                 page.scanned_to = page.next
                 return page
         return page
+
+    async def part_before(self, topic: str, end: int, begin: int, match: TagMatch, most_bytes: int) -> TopicPart:
+        """Returns the matches from an offset on and before `end`.
+
+        Kafka reads forward only. So if there are more than `most_bytes` of matches on the way to `end`, these are given up, and
+        the part begins later: in the middle of the rest.
+        """
+        part, at, size = TopicPart(begin), begin, 0
+        while at < end:
+            fetched = await self.readers.read(topic, at, end, end - at, MAX_BYTES)
+            at = fetched.next
+            part.scanned += len(fetched.messages)
+            for record in map(shown, fetched.messages):
+                if match.takes(record.tag, record.node):
+                    part.records.append(record)
+                    size += record.size
+            if size > most_bytes and at < end:
+                at = (at + end) // 2
+                part, size = TopicPart(at), 0
+        return part
 
     async def repeated(self, read: Callable[[OffsetRange], Awaitable[TopicPage]], topic: str) -> TopicPage:
         """Returns what `read` returns. If retention removes records meanwhile, reads again."""

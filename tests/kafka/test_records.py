@@ -109,6 +109,28 @@ def test_limits_of_bytes_count_what_is_shown(
     assert first["to_seq"] == first["records"][-1]["$seq"] == second["records"][0]["$seq"] - 1
 
 
+@pytest.mark.parametrize(("number", "size"), [(100, 100_000), (10, 700_000)])
+def test_pages_back_read_about_as_much_as_they_show(
+    broker: Broker, client: Client, name: str, number: int, size: int
+) -> None:
+    client.call("PUT", f"/v0/topics/{name}", {})
+    producer = Producer({"bootstrap.servers": broker.address})
+    for _ in range(number):
+        producer.produce(name, b'"%b"' % (b"x" * size), partition=0)
+    assert producer.flush(DEADLINE) == 0
+    shown = 1024 * 1024 // (size + 2)  # in a page
+    seqs: list[int] = []
+    page: Any = {"next_from_seq": 0, "caught_up": False}
+    while not page["caught_up"]:
+        page = read(client, name, order="desc", from_seq=page["next_from_seq"], limit=1000)
+        assert 0 < len(page["records"]) <= shown
+        assert page["performance"]["records_scanned"] <= 3 * shown
+        seqs += [each["$seq"] for each in page["records"]]
+    assert seqs == list(range(number, 0, -1))
+    last = read(client, name, tail=1000)
+    assert [each["$seq"] for each in last["records"]] == list(range(number - shown + 1, number + 1))
+
+
 def produce_with_header(broker: Broker, topic: str, header: bytes) -> None:
     """Writes a message with a header of any name, by librdkafka itself: its Python client takes names in UTF-8 alone."""
     (file,) = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*")

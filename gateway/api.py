@@ -65,6 +65,7 @@ from base.errors import (
     InvalidRequest,
     NotFound,
     NotReady,
+    PayloadTooLarge,
     Throttled,
     TopicNotFound,
     TopicsError,
@@ -76,7 +77,7 @@ from contract.paths import canonical
 from gateway.bodies import HeldBody
 from gateway.configuration.shapes import EVERYWHERE, Place
 from http1.messages import find
-from wire.request.inflate import gunzip, is_gzip, too_large
+from wire.request.inflate import gunzip, is_gzip
 
 __all__ = [
     "ANONYMOUS",
@@ -228,7 +229,10 @@ class Request:
         return b"".join(parts)
 
     def _unzipped(self, body: bytes, most: int) -> bytes:
-        whole = gunzip(body, most)
+        try:
+            whole = gunzip(body, most)
+        except PayloadTooLarge as error:
+            raise too_large(error.detail["max"]) from error
         self._hold(len(whole))
         return whole
 
@@ -275,6 +279,11 @@ class Request:
 
     def __repr__(self) -> str:
         return f"<Request {self.operation.value} {self.method} {self.path}>"
+
+
+def too_large(most: int) -> PayloadTooLarge:
+    """Returns the refusal of a body that the gateway would have to hold. The server can take larger ones."""
+    return PayloadTooLarge(f"the body is too large: the gateway reads it, and expects at most {most} bytes", max=most)
 
 
 def rename_topic(path: str, topic: str) -> str:

@@ -461,9 +461,14 @@ def test_a_gateway_holds_no_larger_body_than_the_server_takes_of_a_call(is_zippe
         assert refused.value.status == 413
 
 
-def test_a_call_with_a_larger_body_is_413_at_a_filter_that_reads_it(gateway) -> None:
-    refused = gateway.client(prefix="/prefix").post("/v0/watch", b" " * (1024 * 1024 + 1))
-    assert (refused.status, refused.code) == (413, "payload_too_large")
+@pytest.mark.parametrize("is_zipped", [False, True])
+def test_a_call_with_a_larger_body_is_413_at_a_filter_that_reads_it(gateway, is_zipped: bool) -> None:
+    text = json.dumps({"node": os.urandom(1024 * 1024).hex()}).encode()
+    body, headers = (gzip.compress(text, 1), {"content_encoding": "gzip"}) if is_zipped else (text, {})
+    refused = gateway.client(prefix="/prefix").post("/v0/watch", body, **headers)
+    error = refused.json["error"]
+    assert (refused.status, error["code"], error["detail"]) == (413, "payload_too_large", {"max": 1024 * 1024})
+    assert error["message"] == "the body is too large: the gateway reads it, and expects at most 1048576 bytes"
 
 
 def test_a_redrive_of_every_queue_stays_within_the_prefix() -> None:

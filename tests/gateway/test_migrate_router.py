@@ -427,6 +427,20 @@ def test_what_was_deleted_or_lost_is_not_in_the_copy(
     assert [sides[0][field] for field in fields] == [sides[1][field] for field in fields]
 
 
+def test_settings_of_a_put_reach_the_copy_without_caps(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    client, path = gateways(migrating(old.port, new.port, name)).client(), f"/v0/topics/{name}"
+    client.append(name, 1)
+    config = client.get(path).json["config"]
+    assert direct(new).call("PUT", path, {**config, "sealed": True}).status == 201
+    changes = {"cap_records": 1, "cap_bytes": 1000, "ttl_ms": 3_600_000}
+    assert client.call("PUT", path, changes).status == 200
+    assert direct(old).get(path).json["config"] == config | changes
+    assert direct(new).get(path).json["config"] == config | {"sealed": True, "ttl_ms": 3_600_000}
+
+
 def test_what_would_interfere_with_a_move_is_refused(
     two_servers: Servers, gateways: Gateways, direct: Direct, name: str
 ) -> None:

@@ -40,7 +40,10 @@ SWEEP_SECONDS = 1.0
 PAGES_A_TURN = 20  # of one topic, before the next topic's turn
 # Sweeps with different counts before a comparison record by record, because a copy trims itself a little later.
 SETTLED_SWEEPS = 3
-MOST_PENDING = 1000  # deletes and settings that wait for a copy. A process holds their bodies
+MOST_PENDING, MOST_PENDING_BYTES = (
+    1000,
+    16 * 1024 * 1024,
+)  # deletes and settings that wait for a copy, with their bodies
 AUDITED = 50  # topics per sweep whose settings and newest records are compared
 COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
 
@@ -81,8 +84,9 @@ class TopicCopy:
     blocked: dict[str, str] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
     refused: dict[str, tuple[int, copies.OtherLog]] = field(default_factory=dict)
-    pending: deque[tuple[str, Callable[[RouterContext], Awaitable[None]]]] = field(default_factory=deque)
-    is_full: bool = False  # MOST_PENDING works were waiting, and others were not added since
+    pending: deque[tuple[str, int, Callable[[RouterContext], Awaitable[None]]]] = field(default_factory=deque)
+    pending_bytes: int = 0
+    is_full: bool = False  # as many works as may wait were waiting, and others were not added since
     # With the number of sweeps that saw the same state.
     unsettled: dict[str, tuple[ServerTopic, ServerTopic, int]] = field(default_factory=dict)
     audited: str = ""  # the last topic whose settings were compared
@@ -115,15 +119,21 @@ class Duplication:
         for event in self.written.values():
             event.set()
 
-    def later(self, topic: str, work: CopyWork) -> None:
-        """Adds work on each copy of a topic, after the waiting work. Beyond MOST_PENDING, the comparisons have to find it."""
+    def later(self, topic: str, work: CopyWork, size: int = 0) -> None:
+        """Adds work on each copy of a topic, after the waiting work. `size`: the bytes of the body that it holds.
+
+        Beyond MOST_PENDING and MOST_PENDING_BYTES, the comparisons have to find it.
+        """
         for copy in self.copies.values():
-            if len(copy.pending) < MOST_PENDING:
-                copy.pending.append((topic, lambda context, route=copy.route: work(context, route)))  # type: ignore[misc]
+            if len(copy.pending) < MOST_PENDING and copy.pending_bytes + size <= MOST_PENDING_BYTES:
+                copy.pending.append((topic, size, lambda context, route=copy.route: work(context, route)))  # type: ignore[misc]
+                copy.pending_bytes += size
             elif not copy.is_full:
                 copy.is_full = True
                 log.warning(
-                    "%d writes wait for the route %r. Later ones are left to the comparisons", MOST_PENDING, copy.route
+                    "%d writes wait for the route %r. Later ones are left to the comparisons",
+                    len(copy.pending),
+                    copy.route,
                 )
         self.wake()
 
@@ -147,7 +157,7 @@ class Duplication:
         """
         while copy.pending:
             try:
-                topic, work = copy.pending[0]  # stays first until an answer arrives, and is retried
+                topic, size, work = copy.pending[0]  # stays first until an answer arrives, and is retried
                 if topic not in copy.refused:
                     await copies.check_log(context, topic, self.config.primary, copy.route)
                     await work(context)
@@ -158,6 +168,7 @@ class Duplication:
                     raise
                 log.warning("A write was not copied to the route %r: %s", copy.route, error.message)
             copy.pending.popleft()
+            copy.pending_bytes -= size
         copy.is_full = False
         originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
         copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
@@ -360,7 +371,8 @@ class DuplicateRouter:
             if is_unknown and operation is Operation.DELETE_TOPIC:
                 self.duplication.later(topic, if_gone(self.duplication.config.primary, topic))
         if answer.status in (200, 201):
-            self.duplication.later(topic, passed_on(operation, topic, request, answer))
+            work = passed_on(operation, topic, request, answer)
+            self.duplication.later(topic, work, len(await request.body()))
         return answer
 
     def static_routes(self) -> Mapping[Operation, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 import signal
@@ -90,6 +91,31 @@ def answered(request: Request) -> Response:
 
 def changes_of(server: Server) -> list[Request]:
     return [each for each in server.requests if each.method != "GET"]
+
+
+def test_a_gateway_holds_a_bounded_number_of_bytes_for_a_copy_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.routers.duplicate.MOST_PENDING_BYTES", 1000)
+    is_away = threading.Event()
+    is_away.set()
+
+    def at_primary(request: Request) -> Response:
+        is_delete = request.path.endswith("/delete")
+        return Response.json(200, {"topic": "orders", "head_seq": 5}) if is_delete else answered(request)
+
+    def at_copy(request: Request) -> Response:
+        return Response(503) if is_away.is_set() and request.path != "/v0/ready" else answered(request)
+
+    with routing(DuplicateRouterFactory(), {"primary": "a", "copies": ["b"]}, routes=["a", "b"]) as gateway:
+        gateway.servers["a"].answer, gateway.servers["b"].answer = at_primary, at_copy
+        for number in range(3):
+            match = ["tag", "Eq", f"{number}:{'x' * 400}"]
+            assert gateway.call("POST", "/v0/topics/orders/delete", {"match": match}).status == 200
+        assert gateway.call("PUT", "/v0/topics/orders", {"ttl_ms": 5}).status == 200
+        is_away.clear()
+        until(lambda: any(each.method == "PUT" for each in changes_of(gateway.servers["b"])), "the last of the writes")
+        *deletes, _ = changes_of(gateway.servers["b"])
+        tags = [json.loads(each.raw_body)["match"][2] for each in deletes if isinstance(each.raw_body, bytes)]
+        assert [tag[:2] for tag in tags] == ["0:", "1:"]
 
 
 @pytest.mark.parametrize("address", ["", "/node/0"])

@@ -5,11 +5,15 @@ from topics_project.environment import MOST_BYTES, caps, sizes
 TOPICS_MAX_BODY_BYTES: int = sizes.number(
     "TOPICS_MAX_BODY_BYTES",
     64 * 1024 * 1024,
-    "Body of an append, a copy, a handover of a mirror or an event, also unzipped. Larger: 413",
+    "Body of an append, a copy, a handover of a mirror or an event, also unzipped. Larger: 413. A "
+    "[gateway](gateway.md#trouble) can take less",
     least=1,
 )
 TOPICS_MAX_CALL_BYTES: int = sizes.number(
-    "TOPICS_MAX_CALL_BYTES", 1024 * 1024, "Body of any other call, also unzipped. Calls without a key: 64 KiB", least=1
+    "TOPICS_MAX_CALL_BYTES",
+    1024 * 1024,
+    "Body of any other call, also unzipped. Calls without a key: 64 KiB. A [gateway](gateway.md#trouble) can take less",
+    least=1,
 )
 TOPICS_MAX_RECORDS_PER_APPEND: int = sizes.number(
     "TOPICS_MAX_RECORDS_PER_APPEND", 10_000, "Records of one append", least=1

@@ -18,21 +18,19 @@ import msgspec
 
 from base.bigint import bigint
 from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
-from gateway.api import Operation, Request, Response, RouterContext, without
+from gateway.api import Operation, Request, Response, RouterContext
 from gateway.errors import RoutesFailed
 from gateway.rewrite.identifiers import parameter, with_parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import (
-    LAST_EVENT_ID,
     Raws,
     Renaming,
-    decoded_id,
-    encoded_id,
+    at_position,
+    position_of,
     quotable,
     raw,
     renamed_id,
     renamed_response,
-    with_header,
 )
 
 DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
@@ -285,18 +283,12 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
         wids = decompose(context, "wid", request.name or "", list(renamings))
     except InvalidRequest as error:
         raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
-    shown = request.header(LAST_EVENT_ID)
-    position = decoded_id(shown.decode("latin-1")) if shown else {}
+    position = position_of(request)
     requests, heard = {}, list[str]()
     for route, wid in wids.items():
-        each = request.replace(path=f"/v0/watch/{wid}")
         own = owned(position, renamings[route])
-        if own:
-            heard.append(route)
-            each = each.replace(headers=with_header(each.headers, LAST_EVENT_ID, encoded_id(own)))
-        else:
-            each = each.replace(headers=without(each.headers, LAST_EVENT_ID))
-        requests[route] = each
+        heard += [route] if own else []
+        requests[route] = request.replace(path=f"/v0/watch/{wid}", headers=at_position(request.headers, own))
     found = await gather(context, requests)
     failed = found.errors or first_refusal(found.answers) is not None
     if failed:

@@ -19,7 +19,7 @@ from base.bounds import LETTER_FROM, MIRROR_STAMP
 from base.errors import HIDDEN, InvalidRequest, TopicsError, UnsupportedMediaType, rendered
 from base.names import QUOTED, check_router_name
 from contract.operations import Resource, about
-from gateway.api import Operation, Request, Response
+from gateway.api import Headers, Operation, Request, Response, without
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
 from gateway.rewrite.frames import Frame, Frames
@@ -477,6 +477,18 @@ def decoded_id(text: str) -> dict[str, Any]:
 def encoded_id(position: dict[str, Any]) -> bytes:
     text = msgspec.json.encode(position)
     return base64.urlsafe_b64encode(text + b" " * (-len(text) % 3))
+
+
+def position_of(request: Request) -> dict[str, Any]:
+    """Returns the position in a watch that a client continues from, or an empty one. Raises InvalidRequest."""
+    shown = request.header(LAST_EVENT_ID)
+    return decoded_id(shown.decode("latin-1")) if shown else {}
+
+
+def at_position(headers: Headers, position: dict[str, Any]) -> Headers:
+    """Returns the headers of a request that continues a watch from a position, or begins it if the position is empty."""
+    headers = without(headers, LAST_EVENT_ID)
+    return with_header(headers, LAST_EVENT_ID, encoded_id(position)) if position else headers
 
 
 def renamed_id(position: dict[str, Any], rename: Rename) -> dict[str, Any]:

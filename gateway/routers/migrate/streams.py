@@ -19,7 +19,7 @@ from gateway.errors import RoutesFailed
 from gateway.rewrite.frames import Frame, closed, frames
 from gateway.rewrite.identifiers import parameter, with_parameter
 from gateway.rewrite.joined import JoinedStream
-from gateway.rewrite.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id, raw, with_header
+from gateway.rewrite.names import LAST_EVENT_ID, Raws, Renaming, at_position, position_of, raw, with_header
 from gateway.routers import copies
 from gateway.routers.migrate.moves import Move
 from http1 import BrokenOff
@@ -197,8 +197,7 @@ async def watch(
         watched = msgspec.convert(context.unseal("wid", request.name or ""), MovingWatch)
     except (InvalidRequest, msgspec.ValidationError) as error:
         raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
-    shown = request.header(LAST_EVENT_ID)
-    position = decoded_id(shown.decode("latin-1")) if shown else {}
+    position = position_of(request)
     await begin_streams(moves, watched.starts, context)
     moved = [name for name in watched.starts if name not in moves or moves[name].has_moved]
     stream = Moving(moves, watched, position, source, dest, request, context)
@@ -207,9 +206,7 @@ async def watch(
             names = [name for name in watched.topics[route] if route == dest or name not in moved]
             if names:
                 own = {name: position[name] for name in names if name in position}
-                headers = without(request.headers, LAST_EVENT_ID)
-                if own:
-                    headers = with_header(headers, LAST_EVENT_ID, encoded_id(own))
+                headers = at_position(request.headers, own)
                 refused = await stream.open(route, request.replace(path=f"/v0/watch/{wid}", headers=headers))
                 if refused is not None:
                     await stream.aclose()

@@ -17,7 +17,7 @@ from gateway.rewrite.edits import encoded as raw
 from gateway.rewrite.frames import closed
 from gateway.rewrite.identifiers import parameter
 from gateway.rewrite.joined import JoinedStream
-from gateway.rewrite.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, with_header
+from gateway.rewrite.names import LAST_EVENT_ID, Raws, at_position, position_of, with_header
 from gateway.routers.splice.streams import EventsStream, SplicedStream, WatchStream, begun
 from gateway.routers.splice.topic import Spliced
 
@@ -118,8 +118,7 @@ async def stream(
     if not session.starts.keys() <= topics.keys():
         raise no_session()
     check_accept(request)
-    shown = request.header(LAST_EVENT_ID)
-    position = decoded_id(shown.decode("latin-1")) if shown else {}
+    position = position_of(request)
     client = with_key(request)
     streams: dict[str, SplicedStream] = {}
     for name, (start, more) in session.starts.items():
@@ -153,12 +152,10 @@ def position_in(position: Mapping[str, Any], name: str, start: int) -> int:
     return found
 
 
-def of_default(request: Request, wid: str, own: Mapping[str, Any]) -> Request:
+def of_default(request: Request, wid: str, own: dict[str, Any]) -> Request:
     """Returns the request for the default route's part of a stream."""
-    headers = without(request.headers, b"accept-encoding", LAST_EVENT_ID)
-    if own:
-        headers = with_header(headers, LAST_EVENT_ID, encoded_id(dict(own)))
-    return request.replace(path=f"/v0/watch/{wid}", headers=headers)
+    headers = without(request.headers, b"accept-encoding")
+    return request.replace(path=f"/v0/watch/{wid}", headers=at_position(headers, own))
 
 
 async def given_up(streams: Mapping[str, SplicedStream]) -> None:

@@ -2,7 +2,8 @@
 
 A lane is a topic and its line: the tag, or the whole topic, or the record alone. A lane is ready or busy, and is forgotten when
 it is empty. When a call fails, its lane takes no record until the failure is settled: later records of the line wait behind the
-failed one (serving.py).
+failed one (serving.py). The lane of a dead letter is busy until the letter is settled, because a topic that refuses the
+letter puts the record back, before the others of its line.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Lanes:
         self.lanes: dict[Lane, deque[OutgoingRecord]] = {}  # those that are ready or busy
         self.ready: dict[int, deque[Lane]] = {}  # topic: its lanes that have records and are not busy
         self.failed: set[Lane] = set()
+        self.held: set[Lane] = set()  # busy, because their dead letters are not settled yet
         self.size = self.bytes = 0
 
     def add(self, record: OutgoingRecord) -> None:
@@ -110,16 +112,20 @@ class Lanes:
             del self.lanes[lane]
 
     def fail(self, lane: Lane) -> list[OutgoingRecord]:
-        """Ends a call of a lane that failed. Returns the records behind it, which leave the lane."""
+        """Ends a call of a lane that failed, also if the lane was held. Returns the records behind it, which leave the lane."""
         behind = list(self.lanes[lane])
         self.lanes[lane].clear()
         self.failed.add(lane)
+        self.held.discard(lane)
         self.size -= len(behind)
         self.bytes -= sum(len(record.record) for record in behind)
         return behind
 
     def settled(self, lanes: set[Lane]) -> None:
-        """Forgets failed lanes: their records wait in PostgreSQL now."""
+        """Forgets failed lanes, because their records wait in PostgreSQL now, and ends the calls of lanes that were held."""
         for lane in lanes & self.failed:
             self.failed.discard(lane)
             del self.lanes[lane]
+        for lane in lanes & self.held:
+            self.held.discard(lane)
+            self.done(lane)

@@ -90,16 +90,13 @@ def settling(
     sources: Mapping[int, WebhookSource],
     moved: Collection[int],
     health: EndpointHealth,
-    *,
-    is_refused: bool = False,
 ) -> Settling:
-    """`is_refused`: the dead letter topic takes no records, so these records wait."""
+    """Returns the settle of these outcomes."""
     done, waiting, letters = [], [], []
     delivered: dict[int, int] = {}
     dead = 0
     for record, what, delay_ms, outcome in ended:
-        if what == "waits" or (what == "dead" and is_refused):
-            waits = delay_ms if what == "waits" else REFUSED_MS
+        if what == "waits":
             status, error = (outcome.status, outcome.error) if outcome else (None, None)
             waiting.append(
                 WaitingRecord(
@@ -109,7 +106,7 @@ def settling(
                     record.line,
                     record.attempts,
                     record.first_ts,
-                    waits,
+                    delay_ms,
                     status,
                     error,
                 )
@@ -153,5 +150,11 @@ def letter(webhook: str, record: OutgoingRecord, outcome: Outcome) -> WebhookLet
     )
 
 
-def lanes_of(ended: Sequence[EndedRecord]) -> set[Lane]:
-    return {each.record.lane for each in ended}
+def without_letters(ended: Sequence[EndedRecord]) -> list[EndedRecord]:
+    """Returns these outcomes for a dead letter topic that takes no records: the records of the letters wait."""
+    return [each._replace(what="waits", delay_ms=REFUSED_MS) if each.what == "dead" else each for each in ended]
+
+
+def lanes_of(ended: Sequence[EndedRecord], *whats: str) -> set[Lane]:
+    """Returns the lanes of the records with one of these outcomes."""
+    return {each.record.lane for each in ended if each.what in whats}

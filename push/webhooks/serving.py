@@ -19,9 +19,9 @@ from push.delivery.caller import Caller, CallTarget, LeaseOver, Outcome
 from push.delivery.throttle import clock
 from push.webhooks import formats, leases, sources
 from push.webhooks.config import DEAD, can_bury
-from push.webhooks.lanes import Lanes, OutgoingRecord
+from push.webhooks.lanes import Lane, Lanes, OutgoingRecord
 from push.webhooks.leases import LEASE_SECONDS, LeasedWebhook
-from push.webhooks.outcomes import EndedRecord, EndpointHealth, Outcomes, lanes_of, settling
+from push.webhooks.outcomes import EndedRecord, EndpointHealth, Outcomes, lanes_of, settling, without_letters
 from push.webhooks.retry import FAILING, retry_after_ms
 from push.webhooks.settle import Settling, settle
 from push.webhooks.signing import signature
@@ -391,14 +391,20 @@ class WebhookServing:
         self.outcomes.ended += ended
         state = next((each.what for each in ended if each.what != "waits"), "failed")
         self.note_call(id, records, attempt, state, outcome, delay_ms if state == "failed" else None)
-        waits = {each.record.lane for each in ended if each.what == "waits"}
+        waits, dead = lanes_of(ended, "waits"), lanes_of(ended, "dead")
         for lane in {record.lane for record in records}:
             if lane in waits:
-                self.outcomes.ended += [EndedRecord(record, "waits") for record in self.lanes.fail(lane)]
-                if self.settings.order == "topic" and lane[1] == "":
-                    self.hold_up(lane[0])
+                self.put_behind(lane)
+            elif lane in dead:
+                self.lanes.held.add(lane)
             else:
                 self.lanes.done(lane)
+
+    def put_behind(self, lane: Lane) -> None:
+        """Lets the records of a lane wait behind one that failed."""
+        self.outcomes.ended += [EndedRecord(record, "waits") for record in self.lanes.fail(lane)]
+        if self.settings.order == "topic" and lane[1] == "":
+            self.hold_up(lane[0])
 
     def after_failure(self, record: OutgoingRecord, outcome: Outcome, delay_ms: int, now: int) -> EndedRecord:
         age_ms = now - record.first_ts if record.first_ts else 0
@@ -480,11 +486,12 @@ class WebhookServing:
         except TopicsError as error:
             name = DEAD + self.webhook.name
             log.warning("Topic %s takes no dead letters: %s. Their records wait", name, error.message)
-            refused = settling(
-                self.webhook.name, ended, what.log, self.sources, self.moved, self.health(), is_refused=True
-            )
-            self.frozen = refused, ended
-            held = await self.drive(refused)
+            for lane in lanes_of(ended, "dead"):
+                self.put_behind(lane)
+            ended = without_letters(ended)
+            what = settling(self.webhook.name, ended, what.log, self.sources, self.moved, self.health())
+            self.frozen = what, ended
+            held = await self.drive(what)
         self.frozen = None
         if not held:
             log.warning("The lease of webhook %s is over. Its last outcomes were not stored", self.webhook.name)
@@ -507,7 +514,8 @@ class WebhookServing:
         self.retrying.difference_update(
             (each.record.topic_id, each.record.seq) for each in ended if each.record.is_waiting
         )
-        self.lanes.settled(lanes_of([each for each in ended if each.what == "waits"]))
+        # A lane with another dead letter, which comes in a later settle, stays as it is.
+        self.lanes.settled(lanes_of(ended, "waits", "dead") - lanes_of(self.outcomes.ended, "dead"))
         if what.waiting or any(line is not None for _, _, line, _ in what.done):
             self.may_wait = True
             delays = [each.delay_ms for each in what.waiting if each.delay_ms is not None]

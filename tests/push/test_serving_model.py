@@ -20,7 +20,7 @@ from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
 from push.delivery.caller import Caller, CallTarget, Outcome
 from push.delivery.throttle import clock
-from push.webhooks import leases, webhooks
+from push.webhooks import leases, outcomes, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.deliveries import LogFilter, page_of_deliveries, send_test
 from push.webhooks.serving import MOST_COUNTED, WebhookServing
@@ -31,7 +31,7 @@ from tests.deadlines import DEADLINE
 from tests.examples import examples
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
-from topics.config import create_topic
+from topics.config import Config, create_topic, put_topic
 from topics.read.diff import Diff, read_window
 from wire.access.keys import OPEN
 
@@ -190,6 +190,48 @@ def test_a_webhook_whose_name_leaves_no_room_for_dead_letters_is_paused() -> Non
     paused = run(webhooks.find(name))
     assert paused.pause_reason == "the attempts of a record are over: answered 500"
     assert run(webhooks.waiting([paused.id]))[paused.id].records == 1
+
+
+@pytest.mark.parametrize("order", ["tag", "topic"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_record_whose_dead_letter_is_refused_stays_before_the_others_of_its_line(
+    monkeypatch: pytest.MonkeyPatch, order: str, together: bool
+) -> None:
+    """`together`: the next record of the line is in memory, too. Otherwise it is appended after the refusal."""
+    monkeypatch.setattr(outcomes, "REFUSED_MS", 20)
+    name = f"model-{next(_numbers)}"
+    dead, tagged = f"webhooks.dead.{name}", [NewRecord(data=msgspec.Raw(b"%d" % n), tag="a") for n in range(2)]
+    run(put_topic(dead, Config(sealed=True), now_ms()))
+    first, later = (tagged, []) if together else (tagged[:1], tagged[1:])
+    run(append(name, Append(records=first), check_rows(Append(records=first)), now_ms()))
+    retry = {"schedule_ms": [0], "max_attempts": 1}
+    config = {"url": "https://example.com/", "topics": [name], "from": "earliest", "order": order, "retry": retry}
+    run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms()))
+    endpoint = Endpoint([ALWAYS, 0], [])
+
+    async def test() -> None:
+        store, asked = here(), clock()
+        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+        task = asyncio.create_task(serving.serve())
+        while not serving.settled:
+            await asyncio.sleep(0.005)
+        if later:
+            wanted = Append(records=later)
+            done = await store.drive(append(name, wanted, check_rows(wanted), now_ms()))
+            serving.heard(*serving.sources, done.last_seq)
+        while len(endpoint.calls) < 5 and not endpoint.good:
+            await asyncio.sleep(0.005)
+        assert endpoint.good == []
+        await store.drive(put_topic(dead, Config(sealed=False), now_ms()))
+        while not endpoint.good:
+            await asyncio.sleep(0.005)
+        serving.stop()
+        await task
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE))
+    assert (letters(name), endpoint.good) == ([0], [1])
 
 
 class Signed(Endpoint):

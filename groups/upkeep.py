@@ -20,14 +20,16 @@ WITH ended AS MATERIALIZED (
     SELECT group_id FROM groups_member WHERE seen_ts + session_ms < extract(epoch FROM clock_timestamp()) * 1000)
 SELECT DISTINCT group_id FROM ended
 """
-# Reads the shares of the groups by the primary key, once an hour for each group.
+# Reads the shares of the groups by the primary key, once an hour for each group. SKIP LOCKED leaves a group that another
+# transaction holds to the next round, because a wait could deadlock with the delete of a topic, which locks all of its groups.
 COUNT_HOURS = f"""
 UPDATE groups_group g
    SET counted_ts = %(now)s,
        idle_hours = CASE WHEN EXISTS (SELECT FROM groups_alive m WHERE m.group_id = g.id)
                            OR EXISTS (SELECT FROM groups_share s WHERE s.group_id = g.id AND s.updated_ts >= g.counted_ts)
                          THEN 0 ELSE idle_hours + 1 END
- WHERE abs(%(now)s - counted_ts) >= {HOUR_MS}
+ WHERE id = ANY (ARRAY(
+       SELECT id FROM groups_group WHERE abs(%(now)s - counted_ts) >= {HOUR_MS} FOR NO KEY UPDATE SKIP LOCKED))
 """
 IDLE = """
 WITH idle AS MATERIALIZED (SELECT id FROM groups_group WHERE idle_hours >= %s) SELECT id FROM idle ORDER BY id LIMIT 100

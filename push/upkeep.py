@@ -64,10 +64,11 @@ DROP_WEBHOOK_LOG = """
 DELETE FROM push_webhooklog
  WHERE id IN (SELECT id FROM push_webhooklog WHERE ts < %(before)s AND id < %(limit)s + (SELECT min(id) FROM push_webhooklog))
 """
+# SKIP LOCKED leaves out a record that a settle holds, because a settle deletes many.
 DROP_FAILED = """
 DELETE FROM push_webhookfailed
  WHERE (webhook_id, topic_id, seq) IN (SELECT webhook_id, topic_id, seq FROM push_webhookfailed
-                                         WHERE ts < %s ORDER BY ts LIMIT %s)
+                                         WHERE ts < %s ORDER BY ts LIMIT %s FOR UPDATE SKIP LOCKED)
 """
 FORGET_LOG = "DELETE FROM push_delivery WHERE subscriber_id = %s"
 FORGET = "DELETE FROM push_subscriber WHERE client_id = %s AND unsubscribed_ts IS NOT NULL RETURNING queue"

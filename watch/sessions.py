@@ -50,9 +50,13 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
 EXPIRES = """
 seen_ts + CASE WHEN stream = 0 THEN %(first_ttl_ms)s WHEN open THEN %(ttl_ms)s::bigint + %(refresh_ms)s ELSE %(ttl_ms)s END
 """
-# Scans all sessions. The table has about 20,000 rows at most, and an index on seen_ts would cost every save its HOT update.
+# Scans all sessions. The table has about 20,000 rows at most, and an index on seen_ts would cost every save its HOT update. SKIP
+# LOCKED leaves out a session that its process refreshes or saves now, because a process does so with many at once.
 SWEEP = f"""
-WITH dropped AS (DELETE FROM topics_watchsession WHERE {EXPIRES} < %(now)s RETURNING wid)
+WITH dropped AS (
+    DELETE FROM topics_watchsession WHERE wid IN (
+        SELECT wid FROM topics_watchsession WHERE {EXPIRES} < %(now)s FOR UPDATE SKIP LOCKED)
+    RETURNING wid)
 SELECT count(*) FROM dropped
 """
 

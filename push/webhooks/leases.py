@@ -43,17 +43,23 @@ RETURNING w.id
 """
 RELEASE = "UPDATE push_webhook SET leased_until_ts = 0 WHERE id = %s AND lease = %s"
 # If PostgreSQL's clock was ahead, stored ends are later than any lease. Their holders finish by the corrected end. The pause of a
-# failing endpoint may be of that time, so it ends, as does one that is longer than any.
+# failing endpoint may be of that time, so it ends, as does one that is longer than any. SKIP LOCKED leaves rows that their
+# holders renew or settle now, many at once, to the next look.
 SET_BACK = f"""
 UPDATE push_webhook w SET leased_until_ts = least(leased_until_ts, now.ts + %(lease_ms)s),
        halted_until_ts = least(halted_until_ts, now.ts + %(lease_ms)s * 3), retry_ts = 0
   FROM {NOW}
- WHERE leased_until_ts > now.ts + %(lease_ms)s OR halted_until_ts > now.ts + %(lease_ms)s * 3
-    OR retry_ts > now.ts + {MOST_ASKED_MS}
+ WHERE w.id IN (SELECT id FROM push_webhook, {NOW}
+                 WHERE leased_until_ts > now.ts + %(lease_ms)s OR halted_until_ts > now.ts + %(lease_ms)s * 3
+                    OR retry_ts > now.ts + {MOST_ASKED_MS}
+                   FOR NO KEY UPDATE OF push_webhook SKIP LOCKED)
 """
 # Records that wait since a time to come wait for as long as they had to then.
 SET_BACK_WAITING = f"""
-UPDATE push_webhookwaiting SET next_ts = next_ts - (set_ts - now.ts), set_ts = now.ts FROM {NOW} WHERE set_ts > now.ts
+UPDATE push_webhookwaiting SET next_ts = next_ts - (set_ts - now.ts), set_ts = now.ts
+  FROM {NOW}
+ WHERE (webhook_id, topic_id, seq) IN (SELECT webhook_id, topic_id, seq FROM push_webhookwaiting
+                                        WHERE set_ts > (SELECT ts FROM {NOW}) FOR NO KEY UPDATE SKIP LOCKED)
 """
 
 

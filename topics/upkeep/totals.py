@@ -22,10 +22,14 @@ SELECT topic_id FROM unsettled_heads() topics_topichead
  ORDER BY topic_id
 """
 # For topics that a process of an earlier version changed or deleted: it knows neither the column nor the totals, and notes no
-# expiry. And for heads that lead.
+# expiry. And for heads that lead. SKIP LOCKED leaves out a head that an append holds, because a wait for it could deadlock with
+# appends to several topics. Such an append unsettles its head.
 FIND_MISSED = f"""
 UPDATE topics_topichead SET unsettled = true
- WHERE NOT unsettled AND ({RESERVES} OR {RECLAIMS} OR {COUNTS} OR {LEADS} OR {EXPIRES})
+ WHERE topic_id = ANY (ARRAY(
+       SELECT topic_id FROM topics_topichead
+        WHERE NOT unsettled AND ({RESERVES} OR {RECLAIMS} OR {COUNTS} OR {LEADS} OR {EXPIRES})
+          FOR NO KEY UPDATE SKIP LOCKED))
 """
 CORRECT = """
 INSERT INTO topics_total (topics, records, bytes)

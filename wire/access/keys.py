@@ -40,10 +40,14 @@ ANY = "SELECT FROM topics_apikey LIMIT 1"
 DROP_DEAD = """
 DELETE FROM topics_apikey WHERE least(revoked_ts, expires_ts) < %s AND id < (SELECT max(id) FROM topics_apikey)
 """
-# Accurate to the minute, because the last use is for people and not worth a write each second.
+# Accurate to the minute, because the last use is for people and not worth a write each second. SKIP LOCKED leaves out a key that
+# another process notes now: two processes that wait for each other's keys would deadlock.
 NOTE_USE = """
-UPDATE topics_apikey SET last_used_ts = used.ts FROM unnest(%s::bigint[], %s::bigint[]) AS used (id, ts)
- WHERE topics_apikey.id = used.id AND (last_used_ts IS NULL OR last_used_ts < used.ts - 60000)
+WITH stale AS (
+    SELECT key.id, used.ts FROM unnest(%s::bigint[], %s::bigint[]) AS used (id, ts) JOIN topics_apikey key ON key.id = used.id
+     WHERE last_used_ts IS NULL OR last_used_ts < used.ts - 60000
+       FOR NO KEY UPDATE OF key SKIP LOCKED)
+UPDATE topics_apikey SET last_used_ts = stale.ts FROM stale WHERE topics_apikey.id = stale.id
 """
 DEAD_MS = 90 * 86_400_000  # a key is deleted so long after its end
 FRESH_SECONDS = 1.0  # a new or revoked key takes effect in all processes within this time

@@ -7,10 +7,10 @@ from django.db import connection
 
 COLUMNS = """
     max_topics, max_total_bytes, records, record_bytes, meta_bytes, meta_keys, tag_bytes, node_bytes, diff_limit, diff_bytes,
-    is_strict"""
+    is_strict, max_cursors"""
 SAVE = f"""
 UPDATE door_limits SET ({COLUMNS}) = (SELECT wanted.*)
-  FROM (SELECT {", ".join(["%s::bigint"] * 10)}, %s::boolean) wanted
+  FROM (SELECT {", ".join(["%s::bigint"] * 10)}, %s::boolean, %s::bigint) wanted
  WHERE ROW ({COLUMNS}) IS DISTINCT FROM ROW (wanted.*)
 """
 
@@ -29,6 +29,7 @@ def save() -> None:
         settings.TOPICS_DIFF_MAX_LIMIT,
         settings.TOPICS_DIFF_BYTES,
         settings.TOPICS_STRICT,
+        settings.TOPICS_MAX_CURSORS_PER_TOPIC,
     )
     with connection.cursor() as cursor:
         cursor.execute(SAVE, limits)

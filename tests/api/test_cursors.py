@@ -39,6 +39,20 @@ def test_it_works(api: ApiClient, topic: str) -> None:
     assert answer == {"topic": topic, "cursor": "c", "kind": "named", "seq": 3, "lag": 2}
 
 
+def test_a_new_cursor_above_the_cap_is_refused(views: ApiClient, name: str, settings: Any) -> None:
+    settings.TOPICS_MAX_CURSORS_PER_TOPIC = 2
+    cursors = f"/v0/topics/{with_records(views, name)}/cursors"
+    assert [views.put(f"{cursors}/{each}", {"seq": 1}).status for each in ("a", "b")] == [201, 201]
+    for wanted in ({"seq": 1}, {"seq": 1, "expected_seq": 0}):
+        refused = views.put(f"{cursors}/c", wanted)
+        assert (refused.status, refused.code) == (429, "throttled")
+        assert refused.detail == {"limit": "cursors_per_topic", "max": 2}
+    assert views.put(f"{cursors}/c", {"seq": 1, "expected_seq": 2}).code == "cursor_moved"
+    assert views.put(f"{cursors}/a", {"seq": 2}).status == 200
+    assert views.delete(f"{cursors}/b").status == 200
+    assert views.put(f"{cursors}/c", {"seq": 1}).status == 201
+
+
 def test_lag_is_of_the_moment(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/topics/{topic}/cursors/c", {"at": "head"})
     caught_up = api.get(f"/v0/topics/{topic}/cursors/c").json

@@ -229,6 +229,19 @@ def test_a_topic_that_nobody_may_create_is_not_created(app: Session, owner: Sess
     assert refused(error.value)[0] == "throttled"
 
 
+def test_a_cursor_above_the_cap_is_not_created(app: Session, owner: Session, name: str) -> None:
+    append(app, name, 1)
+    app.execute("SELECT topics.commit_cursor(%s, 'a', 0)", [name])
+    owner.execute("UPDATE door_limits SET max_cursors = 1")
+    try:
+        app.execute("SELECT topics.commit_cursor(%s, 'a', 1)", [name])
+        with pytest.raises(psycopg.Error) as error:
+            app.execute("SELECT topics.commit_cursor(%s, 'b', 1)", [name])
+    finally:
+        owner.execute("UPDATE door_limits SET max_cursors = 10000")
+    assert refused(error.value) == ("throttled", "the cap of 1 is reached (cursors_per_topic): try again later")
+
+
 def test_a_watcher_gets_it_within_a_second_or_so(app: Session, live: HttpClient, name: str) -> None:
     append(app, name, 1)
     with ThreadPoolExecutor() as pool:

@@ -406,6 +406,19 @@ def execute(statement: str) -> None:
         cursor.execute(statement)
 
 
+def test_a_query_creates_no_cursor_above_the_cap(dsn: str) -> None:
+    scripts.put_topic("out", Config(), now_ms())
+    execute("UPDATE door_limits SET max_cursors = 1")
+    try:
+        with database(dsn).connect() as session:
+            for _ in range(2):
+                session.execute("SELECT pipeline_follow('out', 'a', 0)")
+            with pytest.raises(InvalidRequest, match="the cap of 1 is reached"), written.translated():
+                session.execute("SELECT pipeline_follow('out', 'b', 0)")
+    finally:
+        execute("UPDATE door_limits SET max_cursors = 10000")
+
+
 def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn: str) -> None:
     execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
     try:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from django.conf import settings
+
 from base.errors import AboveHead, CursorMoved, Incompatible, NotFound
 from base.names import check_router_name, check_topic_name
 from contract.cursors import CursorFields
@@ -16,6 +18,7 @@ from topics.cache import absent
 from topics.cursors.updates import CursorUpdate
 from topics.read.diff import seq_before
 from topics.sealed import marked
+from wire import limits
 from wire.access.keys import OPEN, Key
 
 # The unique index (topic_id, name, kind) serves these reads, and has their order. The search for the oldest unread record
@@ -155,14 +158,14 @@ def move(
 ) -> Script[MovedCursor]:
     """Sets a named cursor to `seq`; None means the head. Creates an absent cursor, which counts as being at 0 before.
 
-    Raises TopicNotFound, CursorMoved, AboveHead or Incompatible (the cursor is not a named one).
+    Raises TopicNotFound, CursorMoved, AboveHead, Throttled or Incompatible (the cursor is not a named one).
     """
     check_topic_name(name, "cursor")
     # A key that may not see a router's name may have a named cursor with this name.
     found = yield CursorUpdate(topic, name, seq, expected_seq, key.allows(name), now)
     if found is None:
         raise absent(topic)
-    topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made, is_sealed = found
+    topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made, is_sealed, is_full = found
     if cursor_id is not None:
         lag = head_seq - stands
         return MovedCursor(bool(made), shown(cursor_id, name, "named", stands, lag, unread_ms, updated_ts, is_sealed))
@@ -170,6 +173,9 @@ def move(
         raise marked(AboveHead.of(seq=seq, head_seq=head_seq), is_sealed)
     if kind is not None:
         raise marked(belongs(name, kind), is_sealed)
+    if is_full and not expected_seq:
+        most = settings.TOPICS_MAX_CURSORS_PER_TOPIC
+        limits.check("cursors_per_topic", most, most, limits.LATER)
     rows = yield Statement(WHERE_NOW, (topic_id, name))
     current = rows[0][0] if rows else 0
     raise marked(CursorMoved.of(seq=current, expected_seq=expected_seq), is_sealed)

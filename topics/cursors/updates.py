@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from django.conf import settings
+
 from store.script import Coalesced, Done, PlannedTransaction, Statement
 
 # MOVE sets different cursors in order. So two MOVE statements cannot deadlock. MOVE locks the row of each topic against a
@@ -13,8 +15,10 @@ from store.script import Coalesced, Done, PlannedTransaction, Statement
 # once, the second waits for the first, on the row or on its unique index. Then the second compares with the new seq. An
 # absent cursor counts as seq 0. If another call creates the cursor meanwhile, MOVE compares the seq under the cursor's
 # lock. If MOVE changed nothing, the other columns say why: the head, and the kind of owner of the name (if the key may
-# learn about it). The search for the oldest unread record starts at the cursor, the floor or the expiry time, whichever is
-# last. The cursor of a webhook prevents nothing, because a webhook can have the name of a consumer.
+# learn about it), and whether the topic has no room for a new cursor. Only a new cursor costs a count. Calls at once can create
+# some cursors above the cap, because each counts those of before. The search for the oldest unread record starts at the cursor,
+# the floor or the expiry time, whichever is last. The cursor of a webhook prevents nothing, because a webhook can have the name
+# of a consumer.
 MOVE = """
 WITH known AS MATERIALIZED (
     SELECT n, topic.id, sealed, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
@@ -31,12 +35,14 @@ moved AS (
     INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
     SELECT id, 'named', name, seq, 0, %(now)s FROM known
      WHERE seq <= head_seq AND kind IS NULL AND coalesce(expected = coalesce(held, 0), true)
+       AND CASE WHEN held IS NULL THEN NOT topic_cursors_are_full(id, %(most)s) ELSE true END
     ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
      WHERE (SELECT coalesce(expected = c.seq, true) FROM known WHERE known.id = c.topic_id AND known.name = c.name)
     RETURNING topic_id, name, c.id AS cursor_id, xmax = 0 AS made)
 SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
        %(now)s - topic_next_ts(known.id, greatest(known.seq, (SELECT earliest_seq FROM topic_stat(head, expired_ts)) - 1)),
-       %(now)s::bigint, made, sealed
+       %(now)s::bigint, made, sealed,
+       CASE WHEN cursor_id IS NULL AND held IS NULL THEN topic_cursors_are_full(known.id, %(most)s) ELSE false END
   FROM known LEFT JOIN moved ON moved.topic_id = known.id AND moved.name = known.name
 """
 
@@ -46,6 +52,7 @@ class CursorUpdated(NamedTuple):
 
     `kind`: the kind of the owner, if the name belongs to another cursor. `cursor_id`: None if nothing changed. `unread_ms`:
     the age of the oldest unread record in ms. `made`: whether the cursor is new. `sealed`: whether the topic is sealed.
+    `is_full`: whether the cursor is absent, and the topic has as many named cursors as the cap allows.
     """
 
     topic_id: int
@@ -57,6 +64,7 @@ class CursorUpdated(NamedTuple):
     updated_ts: int
     made: bool | None
     sealed: bool
+    is_full: bool
 
 
 @dataclass(eq=False)
@@ -104,6 +112,7 @@ class CursorUpdate(Coalesced[CursorUpdated | None]):
             "expected": [each.expected for each in moves],
             "others": [each.others for each in moves],
             "now": max(each.now for each in batch),
+            "most": settings.TOPICS_MAX_CURSORS_PER_TOPIC,
         }
         return PlannedTransaction([Statement(MOVE, wanted)])
 

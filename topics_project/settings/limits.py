@@ -55,6 +55,7 @@ TOPICS_MAX_TOTAL_BYTES: int = caps.number(
 )
 TOPICS_MAX_WEBHOOKS: int = caps.number("TOPICS_MAX_WEBHOOKS", 10_000, "Webhooks")
 TOPICS_MAX_SCHEDULES: int = caps.number("TOPICS_MAX_SCHEDULES", 100_000, "Schedules of queues")
+TOPICS_MAX_CURSORS_PER_TOPIC: int = caps.number("TOPICS_MAX_CURSORS_PER_TOPIC", 10_000, "Named cursors of one topic")
 TOPICS_MAX_GROUPS: int = caps.number("TOPICS_MAX_GROUPS", 2_000, "Consumer groups. Each has up to 1024 rows of shares")
 # Half of the total, so that one key that joins ever new names locks out no other.
 TOPICS_MAX_GROUPS_PER_KEY: int = caps.number("TOPICS_MAX_GROUPS_PER_KEY", 1_000, "Consumer groups that one key created")

@@ -6,6 +6,7 @@ DECLARE
     known  topics_topic;
     head   bigint;
     held   bigint;
+    most   bigint;
     owner  text;
 BEGIN
     PERFORM door_check(commit_cursor.topic, 'commit');
@@ -28,6 +29,14 @@ BEGIN
     IF FOUND THEN
         PERFORM door_refuse('topic_exists_incompatible', format('cursor %L belongs to a %s and is read-only', commit_cursor.name, owner),
                             json_build_object('kind', owner));
+    END IF;
+    IF coalesce(commit_cursor.expected_seq, 0) = 0
+       AND NOT EXISTS (SELECT FROM topics_cursor WHERE topic_id = known.id AND name = commit_cursor.name AND kind = 'named') THEN
+        SELECT max_cursors INTO most FROM door_limits;
+        IF topic_cursors_are_full(known.id, most) THEN
+            PERFORM door_refuse('throttled', format('the cap of %s is reached (cursors_per_topic): try again later', most),
+                                json_build_object('limit', 'cursors_per_topic', 'max', most));
+        END IF;
     END IF;
     INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
     SELECT known.id, 'named', commit_cursor.name, commit_cursor.seq, 0, now_ms

@@ -12,6 +12,7 @@ CREATE TABLE door_limits (
     node_bytes      bigint NOT NULL,
     diff_limit      bigint NOT NULL,  -- records of a read
     diff_bytes      bigint NOT NULL,  -- of a read or a claim
-    is_strict       boolean NOT NULL  -- whether a record with an unknown field is refused
+    is_strict       boolean NOT NULL, -- whether a record with an unknown field is refused
+    max_cursors     bigint NOT NULL   -- named cursors of a topic. 0: no limit
 );
-INSERT INTO door_limits VALUES (true, 100000, 0, 10000, 1048576, 16384, 64, 256, 128, 1000, 1048576, true);
+INSERT INTO door_limits VALUES (true, 100000, 0, 10000, 1048576, 16384, 64, 256, 128, 1000, 1048576, true, 10000);

@@ -7,6 +7,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conf
 DECLARE
     found_id bigint;
     owner    text;
+    most     bigint;
 BEGIN
     IF p_cursor !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$' THEN
         RAISE EXCEPTION 'cursor % is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : - are, with a letter or digit first',
@@ -17,6 +18,13 @@ BEGIN
     IF owner IS NOT NULL THEN
         RAISE EXCEPTION 'cursor % belongs to a % and is read-only', quote_literal(p_cursor), owner
               USING ERRCODE = 'invalid_parameter_value', HINT = 'incompatible';
+    END IF;
+    IF NOT EXISTS (SELECT FROM topics_cursor WHERE topic_id = found_id AND name = p_cursor AND kind = 'named') THEN
+        SELECT max_cursors INTO most FROM door_limits;
+        IF topic_cursors_are_full(found_id, most) THEN
+            RAISE EXCEPTION 'the cap of % is reached (cursors_per_topic): delete named cursors of topic %', most, quote_literal(p_topic)
+                  USING ERRCODE = 'program_limit_exceeded', HINT = 'invalid_request';
+        END IF;
     END IF;
     INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
     SELECT topic_id, 'named', p_cursor, p_seq, 0, extract(epoch FROM clock_timestamp()) * 1000

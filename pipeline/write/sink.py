@@ -30,6 +30,7 @@ from pipeline.write.written import LIMITS, Caps, Claim, append_whole
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch"}
 ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
+LONGEST_ID = 249  # characters of a writeId: with `write:` before it, it is a writer, a column of 255
 
 
 @dataclass
@@ -165,6 +166,8 @@ class BatchWriter(DataSourceArrowWriter):
         name, number = given.text("writeId"), given.number("batch")
         if number is not None and name is None:
             raise InvalidRequest("batch counts the writes of a writeId: give both")
+        if name is not None and len(name) > LONGEST_ID:
+            raise InvalidRequest(f"writeId has {len(name)} characters: expected at most {LONGEST_ID}")
         # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0

@@ -85,7 +85,7 @@ def test_a_batch_write_is_written_once_a_call_or_once_for_its_id(spark: SparkSes
     for _ in range(2):
         write(frame, dsn)
     for batch in (1, 2, 2, 1):
-        write(frame, dsn, writeId="mine", batch=batch)
+        write(frame, dsn, writeId="w" * sink.LONGEST_ID, batch=batch)
     assert rows(DATA, "out") == [("a", None, None, '{"n":1}'), (None, None, None, "2")] * 4
 
 
@@ -220,6 +220,7 @@ def test_records_beyond_a_bound_are_refused() -> None:
         ("data STRING", {"path": "/x"}, "no option is called path"),
         ("data STRING", {"batch": "1"}, "give both"),
         ("data STRING", {"batch": "-1"}, "batch=-1 is not a whole number"),
+        ("data STRING", {"writeId": "w" * 250}, "writeId has 250 characters: expected at most 249"),
         ("data STRING", {"topic": ""}, "the option topic is missing"),
         ("data STRING, topic STRING", {}, "the option topic and the column topic both name the topic"),
         ("data STRING", {"url": "postgresql://x"}, "dsn and url say the same"),

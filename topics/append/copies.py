@@ -78,8 +78,8 @@ UPDATE topics_topichead
        capture_lost_seq = greatest(capture_lost_seq, CASE WHEN %(capture)s::boolean THEN %(seq)s::bigint END)
  WHERE topic_id = %(id)s::bigint
 """
-# A loss behind live records is a piece without a home, like the pieces of topics_recover and topic_lose. A topic without
-# records has its losses below the floor (topic_shrink).
+# A loss behind live records is a piece without a home, like the pieces of topics_recover and topic_lose. (topic_lose reserves
+# seqs above the head, which a copy must not.) A topic without records has its losses below the floor (topic_shrink).
 LOSE_BEHIND = """
 WITH piece AS (
     INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,

@@ -91,38 +91,41 @@ def settle(id: int, lease: int, settled: int, what: Settling, dead: str, now: in
     Raises TopicsError if the dead letter topic takes no records. Then nothing is stored.
     """
     if not what.letters:
-        rows = yield statement(id, lease, settled, what)
-        return bool(rows[0][0])
+        ((stored,),) = yield statement(id, lease, settled, what)
+        return stored is not False
     while True:
         topic = yield from known_topic(dead)
         if topic is None:
             yield from create_topic(dead, {}, now, noted=True)
             continue
         try:
-            head = yield from atomically(bury(topic, statement(id, lease, settled, what), what.letters, now), topic.id)
+            burying = bury(topic, statement(id, lease, settled, what), what.letters, now)
+            held, head = yield from atomically(burying, topic.id)
         except Reconfigured:
             forget_known(topic)
             continue
         if head is not None:
             wake.moved(topic, head)
-        return head is not None
+        return held
 
 
 class Reconfigured(Exception):
     """The dead letter topic has another version: nothing was stored."""
 
 
-def bury(topic: CachedTopic, settling: Statement, letters: list[WebhookLetter], now: int) -> Script[int | None]:
-    """Returns the head of the dead letter topic, or None if the lease is over. Raises Reconfigured."""
+def bury(
+    topic: CachedTopic, settling: Statement, letters: list[WebhookLetter], now: int
+) -> Script[tuple[bool, int | None]]:
+    """Returns whether the lease holds, and the head of the dead letter topic if letters were appended. Raises Reconfigured."""
     if topic.unique_tags:
         raise Incompatible("the topic has unique_tags, so letters of one tag would be lost")
-    rows = yield settling
-    if not rows[0][0]:
-        return None
+    ((stored,),) = yield settling
+    if not stored:  # None: an earlier call, whose answer was lost, has stored the outcomes and the letters
+        return stored is None, None
     done = yield from append_once(topic, Append(records=[]), as_rows(letters), now)
     if done is None:
         raise Reconfigured
-    return done.last_seq
+    return True, done.last_seq
 
 
 def as_rows(letters: list[WebhookLetter]) -> Rows:

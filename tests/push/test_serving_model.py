@@ -24,6 +24,7 @@ from push.webhooks import leases, outcomes, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.deliveries import LogFilter, page_of_deliveries, send_test
 from push.webhooks.serving import MOST_COUNTED, WebhookServing
+from push.webhooks.settle import Settling, WebhookLetter, settle
 from push.webhooks.signing import new_secret
 from store.loop import Loop, here
 from store.script import Statement, run
@@ -232,6 +233,23 @@ def test_a_record_whose_dead_letter_is_refused_stays_before_the_others_of_its_li
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert (letters(name), endpoint.good) == ([0], [1])
+
+
+@pytest.mark.guarantee("H1")
+def test_a_settle_that_is_repeated_appends_its_letters_once() -> None:
+    """As after a commit whose answer was lost."""
+    name = f"model-{next(_numbers)}"
+    config = {"url": "https://example.com/", "topics": [name]}
+    run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms()))
+    (webhook,) = [each for each in run(leases.take()) if each.name == name]
+    letter = WebhookLetter(msgspec.Raw(b"0"), None, {})
+    what = Settling([(1, 1, None, True)], [], [], [], [letter], 0, 0, None, None, 0, 1)
+    for _ in range(2):
+        script = settle(webhook.id, webhook.lease, webhook.settled, what, f"webhooks.dead.{name}", now_ms())
+        assert run(script) is True
+    assert letters(name) == [0]
+    assert run(settle(webhook.id, webhook.lease + 1, webhook.settled + 1, what, f"webhooks.dead.{name}", now_ms())) is False
+    assert letters(name) == [0]
 
 
 class Signed(Endpoint):

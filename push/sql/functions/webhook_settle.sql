@@ -1,7 +1,8 @@
 -- Stores the outcomes of calls of a webhook, in one transaction: the positions, the records that wait, the log and the health of the
 -- endpoint. Only the holder of the lease can do so. Returns false if another process has the webhook, and then changes nothing.
 --
--- `p_settled` is the number of earlier calls by any holder. A call that is repeated, because its answer was lost, changes nothing.
+-- `p_settled` is the number of earlier calls by any holder. A call that is repeated, because its answer was lost, changes nothing, and
+-- returns NULL.
 -- Calls do not wait for the disk: after a crash of PostgreSQL, records are sent again, as they can be in any case.
 --
 -- `p_done`: records that leave push_webhookwaiting, and those that were given up (`failed`). `p_waiting`: records that wait from now
@@ -21,7 +22,7 @@ BEGIN
         RETURN false;
     END IF;
     IF hook.settled > p_settled THEN
-        RETURN true;
+        RETURN NULL;
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);
 

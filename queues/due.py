@@ -46,8 +46,13 @@ UPDATE queues_schedule schedule
 LATER = """
 SELECT id, cron, timezone, not_before, due_ts FROM queues_schedule WHERE due_ts > %s AND (cron IS NOT NULL OR due_ts > not_before)
 """
-# A refusal stores its next try, which comes within RETRY_MS by a right clock.
-TRY_NOW = "UPDATE queues_schedule SET try_ts = greatest(due_ts, %s) WHERE try_ts > greatest(due_ts, %s) RETURNING id"
+# A refusal stores its next try, which comes within RETRY_MS by a right clock. SKIP LOCKED leaves out a schedule that
+# a PUT replaces or a delete of its queue removes now, because a delete locks many.
+TRY_NOW = """
+UPDATE queues_schedule SET try_ts = greatest(due_ts, %s)
+ WHERE id = ANY (ARRAY(SELECT id FROM queues_schedule WHERE try_ts > greatest(due_ts, %s) FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING id
+"""
 SET_BACK = """
 UPDATE queues_schedule schedule SET due_ts = next.ts, try_ts = next.ts
   FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS next (id, seen_ts, ts)
@@ -68,7 +73,11 @@ FORGET_OLD = """
 DELETE FROM queues_done WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM queues_done WHERE ts < %s ORDER BY ts LIMIT 1000 FOR UPDATE SKIP LOCKED))
 """
-REFUSED = "UPDATE queues_schedule SET try_ts = %s, error = %s WHERE topic_id = %s AND try_ts <= %s"
+# Leaves out held schedules like TRY_NOW.
+REFUSED = """
+UPDATE queues_schedule SET try_ts = %s, error = %s
+ WHERE id = ANY (ARRAY(SELECT id FROM queues_schedule WHERE topic_id = %s AND try_ts <= %s FOR NO KEY UPDATE SKIP LOCKED))
+"""
 
 
 def append_due(now: int) -> Script[int]:

@@ -1,5 +1,5 @@
-"""Rounds of the background wait for no row that another transaction holds: they lock many rows, so such a wait could deadlock. The
-next round finds the rows that were left out."""
+"""Rounds of the background wait for no row that another transaction holds: they lock many rows, so such a wait could deadlock.
+The next round finds the rows that were left out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import pytest
 from django.db import connection
 
 from base.clock import now_ms
+from base.errors import InvalidRequest
 from groups import upkeep
 from groups.joining import JoinOptions, join
 from push.upkeep import drop_old_failed
 from push.webhooks import leases, webhooks
 from push.webhooks.config import PutWebhook
+from queues.due import refuse, set_back
 from store.script import run
 from tests.log.test_eras import connected
 from tests.scripts import create_session, put_topic, sweep_sessions
 from topics.config import Config
-from topics.models import ApiKey
+from topics.models import ApiKey, Topic
 from topics.upkeep import totals
 from watch.sessions import Start, Watch
 from wire.access.keys import NOTE_USE, OPEN
@@ -28,6 +30,10 @@ FAR = 9_000_000_000_000_000  # a time of a clock that was ahead
 WAITS = f"""
 INSERT INTO push_webhookwaiting (webhook_id, topic_id, seq, topic, attempts, first_ts, next_ts, set_ts)
 SELECT id, 1, 1, 't', 0, 0, {FAR}, {FAR} FROM push_webhook
+"""
+SCHEDULES = """
+INSERT INTO queues_schedule (topic_id, name, timezone, due_ts, try_ts, data)
+SELECT id, 's' || n, 'UTC', 0, %s, '1' FROM topics_topic, generate_series(1, 2) n
 """
 
 
@@ -70,6 +76,12 @@ def make_webhooks(*changes: str) -> None:
         execute(change)
 
 
+def make_schedules(try_ts: int) -> None:
+    put_topic("q", Config(type="queue"), now_ms())
+    execute("DELETE FROM queues_schedule")
+    execute(SCHEDULES % try_ts)
+
+
 def make_keys() -> None:
     for name in ("a", "b"):
         ApiKey.objects.create(name=name, secret_sha256=name.encode(), created_ts=0)
@@ -83,9 +95,7 @@ def note_use() -> None:
 
 ROUNDS = {
     "missed heads": Round(make_topics, "topics_topichead", totals.correct, "NOT unsettled"),
-    "hours of groups": Round(
-        make_groups, "groups_group", lambda: run(upkeep.forget_idle(now_ms())), "counted_ts = 0"
-    ),
+    "hours of groups": Round(make_groups, "groups_group", lambda: run(upkeep.forget_idle(now_ms())), "counted_ts = 0"),
     "watch sessions": Round(make_sessions, "topics_watchsession", lambda: sweep_sessions(now_ms()), "true"),
     "last use of keys": Round(make_keys, "topics_apikey", note_use, "last_used_ts IS NULL"),
     "webhooks of a clock ahead": Round(
@@ -96,6 +106,15 @@ ROUNDS = {
     ),
     "waiting records of a clock ahead": Round(
         lambda: make_webhooks(WAITS), "push_webhookwaiting", lambda: run(leases.set_back()), f"set_ts = {FAR}"
+    ),
+    "tries of a clock ahead": Round(
+        lambda: make_schedules(FAR), "queues_schedule", lambda: run(set_back(now_ms())), f"try_ts = {FAR}"
+    ),
+    "refused schedules": Round(
+        lambda: make_schedules(0),
+        "queues_schedule",
+        lambda: run(refuse(Topic.objects.get().pk, "q", InvalidRequest("no room"), now_ms())),
+        "error IS NULL",
     ),
     "failed records": Round(
         lambda: make_webhooks("INSERT INTO push_webhookfailed SELECT id, 1, 1, 0 FROM push_webhook"),

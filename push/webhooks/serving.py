@@ -70,6 +70,7 @@ class WebhookServing:
         self.retrying: set[tuple[int, int]] = set()  # records in memory that have a row among the waiting ones
         self.may_wait = True  # whether a record can wait
         self.due_at = 0.0  # when the next one is due (time of the loop)
+        self.looks = 0  # calls of look_again()
         self.former_until = self.loop.time() + webhook.former_ms / 1000  # calls have a signature by the former key, too
         self.failures, self.rest_until = webhook.failures, self.loop.time() + webhook.rest_ms / 1000
         self.error, self.pause = webhook.last_error, cast("str | None", None)
@@ -178,6 +179,7 @@ class WebhookServing:
     def look_again(self) -> None:
         """Looks for records that are due, because a call can have made some due."""
         self.may_wait, self.due_at = True, 0.0
+        self.looks += 1
         self.freed |= self.stopped
         self.woken.set()
 
@@ -248,7 +250,10 @@ class WebhookServing:
         for row in new:
             if (row.topic_id, row.seq) not in loaded:
                 self.lose_due(row)
+        looks = self.looks
         following = await self.store.drive(sources.next_due_ms(self.webhook.id, len(self.retrying)))
+        if looks != self.looks:  # a call may have made a record due that this answer does not have
+            return
         self.may_wait = following is not None or bool(rows)
         least = 0.0 if new else 0.05  # rows of records that are on their way are due, too
         self.due_at = NEVER if following is None else self.loop.time() + max(following / 1000, least)

@@ -215,21 +215,23 @@ def test_a_record_whose_dead_letter_is_refused_stays_before_the_others_of_its_li
         (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
         serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
         task = asyncio.create_task(serving.serve())
-        while not serving.settled:
-            await asyncio.sleep(0.005)
-        if later:
-            wanted = Append(records=later)
-            done = await store.drive(append(name, wanted, check_rows(wanted), now_ms()))
-            serving.heard(*serving.sources, done.last_seq)
-        while len(endpoint.calls) < 5 and not endpoint.good:
-            await asyncio.sleep(0.005)
-        assert endpoint.good == []
-        await store.drive(put_topic(dead, Config(sealed=False), now_ms()))
-        while not endpoint.good:
-            await asyncio.sleep(0.005)
-        serving.stop()
-        await task
-        await store.close()
+        try:
+            while not serving.settled:
+                await asyncio.sleep(0.005)
+            if later:
+                wanted = Append(records=later)
+                done = await store.drive(append(name, wanted, check_rows(wanted), now_ms()))
+                serving.heard(*serving.sources, done.last_seq)
+            while len(endpoint.calls) < 5 and not endpoint.good:
+                await asyncio.sleep(0.005)
+            assert endpoint.good == []
+            await store.drive(put_topic(dead, Config(sealed=False), now_ms()))
+            while not endpoint.good:
+                await asyncio.sleep(0.005)
+        finally:
+            serving.stop()
+            await task
+            await store.close()
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert (letters(name), endpoint.good) == ([0], [1])
@@ -248,7 +250,10 @@ def test_a_settle_that_is_repeated_appends_its_letters_once() -> None:
         script = settle(webhook.id, webhook.lease, webhook.settled, what, f"webhooks.dead.{name}", now_ms())
         assert run(script) is True
     assert letters(name) == [0]
-    assert run(settle(webhook.id, webhook.lease + 1, webhook.settled + 1, what, f"webhooks.dead.{name}", now_ms())) is False
+    assert (
+        run(settle(webhook.id, webhook.lease + 1, webhook.settled + 1, what, f"webhooks.dead.{name}", now_ms()))
+        is False
+    )
     assert letters(name) == [0]
 
 
@@ -290,6 +295,41 @@ def test_the_former_secret_signs_for_its_time_also_while_one_process_serves_the_
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert endpoint.signatures == sorted(endpoint.signatures, reverse=True)
+
+
+def test_a_record_that_a_call_makes_due_during_a_look_is_sent() -> None:
+    """The call comes between the look in PostgreSQL and its answer. Nothing else wakes the webhook."""
+    name = f"model-{next(_numbers)}"
+    config = {"url": "https://example.com/", "topics": [name]}
+    run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms()))
+    endpoint = Signed([], [])
+    endpoint.signatures = []
+    tests: list[object] = []
+
+    async def test() -> None:
+        store, asked = here(), clock()
+        drive = store.drive
+        (webhook,) = [each for each in await drive(leases.take()) if each.name == name]
+        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+
+        async def late(script: Any) -> Any:
+            answer = await drive(script)
+            if script.__name__ == "next_due_ms" and not tests:
+                tests.append(await drive(send_test(name)))
+                serving.look_again()
+            return answer
+
+        store.drive = late  # type: ignore[method-assign]
+        task = asyncio.create_task(serving.serve())
+        try:
+            while not endpoint.signatures:
+                await asyncio.sleep(0.005)
+        finally:
+            serving.stop()
+            await task
+            await store.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE))
 
 
 async def serve_until_let_go(name: str, endpoint: Endpoint) -> None:

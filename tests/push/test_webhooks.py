@@ -305,8 +305,8 @@ def test_exhausted_records_pause_or_are_skipped_and_can_be_replayed(
     until(lambda: sorted(hook.data()) == [1, 2, 2, 3, 3], "both again")
 
     receiver.answer = failing(4)
-    append(bus, topic, 4)
     hook.put(on_exhausted="pause")
+    append(bus, topic, 4)
     shown = until(lambda: hook.get() if hook.get()["state"] == "paused" else None, "the webhook to be paused")
     assert (shown["waiting"], shown["dead_total"]) == (1, 1)
     receiver.answer = lambda handler, batch: 200

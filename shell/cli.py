@@ -1,7 +1,7 @@
 """The commands of `topics`, and their exit codes (docs/cli.md).
 
-Bad input prints one line on standard error and exits with 1. A wrong command line exits with 2, a closed pipe with 141, Ctrl-C
-with 130.
+Bad input prints one line on standard error and exits with 1. A wrong command line or a closed stream exits with 2, a
+closed pipe with 141, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from shell.calls import (
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, CommandConnection, LocalInstance, addressing
 from shell.interrupt import INTERRUPTED
+from shell.streams import check_streams, discard, end_output, messages
 
 # Commands that use the database of this machine, and have no call of the API.
 ONLY_HERE = ("usage", "backup", "restore", "outbox", "rights", "uninstall")
@@ -189,31 +190,29 @@ def main(arguments: Sequence[str], name: str, site: LocalInstance) -> None:
     """
     with ExitStack() as stack:
         connection = CommandConnection(site, stack)
-        if instruction := os.environ.get(COMPLETE):
-            raise SystemExit(shell_complete(program, {"obj": connection}, "topics", COMPLETE, instruction))
         try:
+            check_streams()
+            if instruction := os.environ.get(COMPLETE):
+                raise SystemExit(shell_complete(program, {"obj": connection}, "topics", COMPLETE, instruction))
             with program.make_context(name, list(arguments), obj=connection) as context:
                 program.invoke(context)
             sys.stdout.flush()
         except click.exceptions.Exit as end:
             raise SystemExit(end.exit_code) from None
         except click.ClickException as error:
-            error.show()
+            with messages():
+                error.show()
             raise SystemExit(error.exit_code) from None
         except click.Abort:
             raise SystemExit("topics: cancelled, nothing was changed") from None
         except BrokenPipeError:
-            drop_output()
+            discard(sys.stdout)
             raise SystemExit(PIPE_CLOSED) from None
         except KeyboardInterrupt:
-            drop_output()
+            discard(sys.stdout)
             raise SystemExit(INTERRUPTED) from None
         except TopicsError as error:
             raise Refusal(error.message) from error
         except OSError as error:
+            end_output()
             raise Refusal(f"{error.filename or 'a file'}: {error.strerror or error}") from error
-
-
-def drop_output() -> None:
-    """Discards buffered output that nobody can receive. Otherwise Python would complain at exit, or wait for a reader."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

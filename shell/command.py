@@ -180,7 +180,7 @@ def confirm(question: Callable[[], str | None]) -> None:
 
     `question`: makes the question, or None if there is nothing to ask. Elsewhere nobody could answer, so nothing is asked.
     """
-    if sys.stdin.isatty() and (asked := question()) is not None:
+    if sys.stdin is not None and sys.stdin.isatty() and (asked := question()) is not None:
         click.confirm(asked, abort=True, err=True)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
 import msgspec
 
 from shell.lines import Shape, one_line
+from shell.streams import messages
 
 LIMIT = 1000  # records of one read
 
@@ -32,8 +32,8 @@ def line_of(whole: bool, shape: Shape) -> Line:
 
 
 def say(message: str) -> None:
-    sys.stderr.write(f"topics: {message}\n")  # in one piece: threads write at once
-    sys.stderr.flush()
+    with messages() as err:
+        err.write(f"topics: {message}\n")  # in one piece: threads write at once
 
 
 def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int | None = None) -> None:

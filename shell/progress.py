@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from shell.streams import messages
+
 WIDTH = 24
 PAUSE_SECONDS = 0.1
 
@@ -26,8 +28,8 @@ class Progress:
         """Updates the bar: `done` of `size` are done, with so many records."""
         if self.shown and time.monotonic() >= self.next:
             self.next = time.monotonic() + PAUSE_SECONDS
-            sys.stderr.write("\r\033[K" + self.bar(done, records))
-            sys.stderr.flush()
+            with messages() as err:
+                err.write("\r\033[K" + self.bar(done, records))
 
     def bar(self, done: int, records: int) -> str:
         told = f"{records:,} records  {records / self.seconds:,.0f}/s"
@@ -40,5 +42,5 @@ class Progress:
 
     def clear(self) -> None:
         if self.shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            with messages() as err:
+                err.write("\r\033[K")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.printing import say
 from shell.server import CommandServer, ask, can_pass, path
+from shell.streams import messages
 
 TICK_SECONDS = 0.05  # between two looks at the running commands
 IDLE_SECONDS = 0.5  # between two claims of an empty queue
@@ -58,8 +58,8 @@ class Complaints(threading.Thread):
     def run(self) -> None:
         with self.source:
             while chunk := os.read(self.source.fileno(), MOST_TAIL_BYTES):
-                sys.stderr.buffer.write(chunk)
-                sys.stderr.buffer.flush()
+                with messages() as err:
+                    err.buffer.write(chunk)
                 self.tail = (self.tail + chunk)[-MOST_TAIL_BYTES:]
 
     def last_line(self) -> str:

@@ -91,6 +91,7 @@ DEEP = (
     "api/test_browsable.py",
     "groups/test_plans.py",
     "shell/test_process.py",
+    "shell/test_streams.py",
     "watch/test_browser.py",
     "routers/test_crowd.py",
     "store/test_idle.py",

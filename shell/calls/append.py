@@ -80,6 +80,8 @@ def append(
     """Append the lines of FILE, or of standard input, to a topic. Input in gzip format is unzipped."""
     if form == "array" and raw_lines:
         raise click.UsageError("--format array and --raw-lines exclude each other: choose one")
+    if file == "-" and sys.stdin is None:
+        raise click.UsageError("standard input is closed: name a FILE, or send lines to standard input")
     server = connection.server
     identity = idempotency_key if idempotency_key is not None or file == "-" else str(Path(file).resolve())
     with unzipping(), opened(file, form, raw_lines, encoding) as source, skipping(skip_bad, file) as skip:
@@ -136,4 +138,4 @@ def end(job: Import, progress: Progress, skip_bad: str | None) -> None:
     known = f"; {counted(job.known, job.source.unit)} appended before" if job.known else ""
     skipped = f"; {counted(job.skipped, job.source.unit)} skipped, see {skip_bad}" if job.skipped else ""
     done = counted(job.appended, "record")
-    print(f"topics: {done} appended to {job.topic}, {rate}{known}{skipped}", file=sys.stderr)
+    say(f"{done} appended to {job.topic}, {rate}{known}{skipped}")

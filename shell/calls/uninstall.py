@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from shell.command import CommandConnection
@@ -14,6 +16,8 @@ def uninstall(connection: CommandConnection, yes: bool) -> None:
 
     The command counts the topics, and asks. The application's own tables stay as they are.
     """
+    if not yes and sys.stdin is None:
+        raise click.UsageError("standard input is closed, so nobody can answer the question: add --yes")
     connection.only_local()
     held = connection.site.installed()
     if not yes:  # it asks also where nobody sits at a terminal: a script that ends all topics has to say so

@@ -280,6 +280,10 @@ def test_a_loop_continues_in_a_topic_that_was_created_again(server: Instance, lo
     assert part(server.url, "recreated", log, 0) == [1, 2, 2, "recreated", 3, "recreated", 4, 4]
 
 
+def test_a_loop_with_a_commit_to_make_continues_in_a_topic_that_was_created_again(server: Instance, log: str) -> None:
+    assert part(server.url, "recreatedWithin", log, 0) == [1, 2, 3, "recreated", 4, 4]
+
+
 def test_errors_say_what_to_do(server: Instance, log: str) -> None:
     assert Api(server.port).call("PUT", f"/v0/topics/{log}", {"cap_records": 1}).status == 200
     Api(server.port).append(log, 1, 2, 3)

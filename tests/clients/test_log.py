@@ -361,3 +361,29 @@ def test_a_consumer_goes_on_in_a_topic_that_was_created_again(server: Instance, 
             if is_set:
                 api.call("PUT", f"/v0/topics/{topic}/cursors/billing", {"seq": reader.done})
             api.append(topic, "new")
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_a_consumer_with_a_commit_to_make_goes_on_in_a_topic_that_was_created_again(
+    server: Instance, is_set: bool
+) -> None:
+    """Unless another consumer has set the cursor in the new topic."""
+    topic, api = new_name(), Api(server.port)
+    events: list[Any] = []
+    filled(server, topic, 3)
+    with Topics(server.url) as topics:
+        orders = topics.topic(topic)
+        records = orders.follow(cursor="billing", commit_ms=0, on_loss=events.append, wait=False)
+        assert [next(records).seq, next(records).seq] == [1, 2]
+        assert api.call("DELETE", f"/v0/topics/{topic}").status == 200
+        api.call("PUT", f"/v0/topics/{topic}", {})
+        api.append(topic, "new")
+        if is_set:
+            api.call("PUT", f"/v0/topics/{topic}/cursors/billing", {"seq": 3})
+        assert [next(records).seq, next(records).seq] == [3, 4]
+        assert [each.reason for each in events] == ["recreated"]
+        with pytest.raises(errors.CursorMoved if is_set else StopIteration):
+            next(records)
+        left = orders.cursor("billing")
+    assert left is not None
+    assert left.seq == (3 if is_set else 4)

@@ -97,10 +97,21 @@ class Reader {
   // Sets the cursor to the last seq that is done. Throws Refused with the code cursor_moved if another consumer moved it.
   async commit(options = { signal: this.signal, patienceMs: Infinity }) {
     if (this.cursor && this.done !== this.committed) {
-      await this.topic.setCursor(this.cursor, { seq: this.done, expectedSeq: this.committed, ...options });
-      this.committed = this.done;
+      try {
+        await this.topic.setCursor(this.cursor, { seq: this.done, expectedSeq: this.committed, ...options });
+        this.committed = this.done;
+      } catch (error) {
+        if (error.code !== "cursor_moved" || !(await this.#isRecreated(options))) throw error;
+      }
     }
     this.dueAt = Date.now() + this.commitMs;
+  }
+
+  // Returns whether the topic was deleted and created again since the last read. Then its cursor is gone, and did not move. The
+  // next read tells the loss, and finds the cursor again.
+  async #isRecreated(options) {
+    const { tombstone } = await this.topic.read(this.seq, { limit: 1, ...options });
+    return tombstone?.reason === "recreated" && JSON.stringify(tombstone) !== this.told;
   }
 }
 

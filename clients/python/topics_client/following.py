@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from topics_client import calls
 from topics_client.calls import Filter
 from topics_client.codec import Codec
-from topics_client.errors import RecordsLost
+from topics_client.errors import CursorMoved, RecordsLost
 from topics_client.records import Record, Tombstone, Window
 from topics_client.script import PATIENCE, Pause, Script
 
@@ -114,11 +114,23 @@ class Following(Generic[T]):
     def commit(self, patience: float = math.inf) -> Script[None]:
         """Sets the cursor to the last seq that is done. Raises CursorMoved if another consumer moved it."""
         if self.cursor and self.done != self.committed:
-            yield from calls.set_cursor(
-                self.topic, self.cursor, seq=self.done, expected_seq=self.committed, patience=patience
-            )
-            self.committed = self.done
+            try:
+                yield from calls.set_cursor(
+                    self.topic, self.cursor, seq=self.done, expected_seq=self.committed, patience=patience
+                )
+                self.committed = self.done
+            except CursorMoved:
+                if not (yield from self.is_recreated(patience)):
+                    raise
         self.due_at = time.monotonic() + self.commit_seconds
+
+    def is_recreated(self, patience: float) -> Script[bool]:
+        """Returns whether the topic was deleted and created again since the last read. Then its cursor is gone, and did not move.
+
+        The next read tells the loss, and finds the cursor again.
+        """
+        lost = (yield from calls.diff(self.topic, self.codec, self.seq, 1, None, 0, patience)).tombstone
+        return lost is not None and lost.reason == "recreated" and lost != self.told
 
     def leave(self) -> Script[None]:
         """Commits at the end of the loop, without much patience: the records come again if it fails."""

@@ -287,6 +287,20 @@ const parts = {
     }
     return said;
   },
+  // The steps of a loop that commits each record, and the cursor after it. Within the second record, the topic is created again.
+  async recreatedWithin() {
+    const said = [];
+    await topic.appendAll([{ data: 1 }, { data: 2 }, { data: 3 }]);
+    const onLoss = ({ reason }) => said.push(reason);
+    for await (const { seq } of topic.follow({ cursor: "c", commitMs: 0, wait: false, onLoss })) {
+      said.push(seq);
+      if (seq !== 2) continue;
+      await topic.delete();
+      await topic.configure();
+      await topic.append("new");
+    }
+    return [...said, (await topic.cursor("c")).seq];
+  },
   async refused() {
     const errors = [];
     const attempts = [

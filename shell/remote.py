@@ -16,12 +16,11 @@ from base.refusal import Refusal
 from shell import remote_stream
 from shell.follower import Follower
 from shell.interrupt import end_at_once, on_ctrl_c
-from shell.server import Query, shown
+from shell.server import RETRIED, Query, shown
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
 # A server that restarts, is busy or does not answer has about ten seconds to recover, which is enough for a restart.
 RETRIES, BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 6, 0.25, 4
-RETRIED = (429, 502, 503, 504)
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 
 

@@ -14,6 +14,7 @@ from shell.follower import Follower
 
 Query = Mapping[str, str | int | bool]
 MOST_OF_A_PAGE = 1000
+RETRIED = (429, 500, 502, 503, 504)  # not 501, by which a gateway says that it cannot carry out the call
 
 
 class CommandServer(Protocol):
@@ -38,8 +39,8 @@ def path(*segments: str) -> str:
 
 
 def can_pass(error: TopicsError) -> bool:
-    """Returns whether the same call may succeed later, because the server is away, or asks for fewer calls."""
-    return error.status >= 500 or error.status == 429
+    """Returns whether the same call may succeed later, because the server is away, has a fault, or asks for fewer calls."""
+    return error.status in RETRIED
 
 
 def shown(query: Query | None) -> dict[str, str | int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from base.errors import Unauthorized
+from base.errors import TopicsError, Unauthorized
 from shell.follower import Follower
 from shell.printing import PrintedTail
 from shell.remote import Remote
@@ -115,8 +115,9 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[tuple[str
 NOT_READY = b'{"error": {"code": "not_ready", "message": "PostgreSQL is not reachable"}}'
 
 
-def test_it_is_asked_again_where_that_does_no_harm(over_http: Shell) -> None:
-    with answering((503, NOT_READY), (200, b'{"topics": []}')) as (url, asked):
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_it_is_asked_again_where_that_does_no_harm(over_http: Shell, status: int) -> None:
+    with answering((status, NOT_READY), (200, b'{"topics": []}')) as (url, asked):
         assert over_http("ls", "-q", "--url", url, "--key", SECRET).code == 0
     assert asked == [("GET /below/v0/topics?prefix=&page_size=1000", f"Bearer {SECRET}")] * 2
 
@@ -127,7 +128,7 @@ def test_an_append_without_a_key_is_sent_once(over_http: Shell) -> None:
     assert (done.code, "topics: PostgreSQL is not reachable" in done.err, len(asked)) == (1, True, 1)
 
 
-@pytest.mark.parametrize("answer", [(404, b"<html>"), (301, b""), (404, b"[]"), (500, b'{"error": "down"}')])
+@pytest.mark.parametrize("answer", [(404, b"<html>"), (301, b""), (404, b"[]"), (501, b'{"error": "down"}')])
 def test_an_address_that_is_no_topics_server_is_named(over_http: Shell, answer: tuple[int, bytes]) -> None:
     with answering(answer) as (url, _):
         done = over_http("ls", "--url", url)
@@ -185,6 +186,15 @@ def test_a_stream_goes_on_after_an_answer_of_a_proxy(capsys: pytest.CaptureFixtu
     watch, stream = "POST /below/v0/watch", "GET /below/v0/stream"
     assert [request for request, _ in asked] == [watch, watch, stream, watch, stream]
     assert f"{url} answered 502 Bad Gateway" in capsys.readouterr().err
+
+
+def test_a_stream_ends_at_a_gateway_that_has_none() -> None:
+    refused, other = (501, b'{"error": {"code": "not_supported", "message": "no sessions here"}}'), (404, b"<html>")
+    printed = PrintedTail(False, bytes, io.BytesIO())
+    printed.seqs["a"] = 0
+    with answering(refused, other) as (url, asked), pytest.raises(TopicsError, match="no sessions here"):
+        Remote(url, None).follow(Follower(printed, ()))
+    assert len(asked) == 1
 
 
 # The first event of the stream drops an object whose finalizer gets Ctrl-C.

@@ -107,6 +107,10 @@ def put(
     click.echo(f"{webhook} is {'created' if answer.get('created') else 'changed'}")
     if "secret" in answer:
         click.echo(f"its secret, which is not shown again: {answer['secret']}")
+    elif "secret" not in given:
+        click.echo(
+            f"its secret stays, and was shown at its creation alone: `topics webhooks rotate {webhook}` makes another"
+        )
 
 
 def parted(header: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """`topics create`, `get`, `delete`, `trim`, `routers …`, `webhooks …` and others: as in the API, here and over HTTP."""
 
+import base64
 import json
 import os
 import pty
@@ -59,7 +60,13 @@ def test_webhooks(either: Shell, name: str) -> None:
     first, second = made.out.decode().splitlines()
     assert (made.code, first) == (0, f"{name} is created")
     assert second.startswith("its secret, which is not shown again: whsec_")
-    assert either("webhooks", "put", name, "https://example.com/hooks", name).out == f"{name} is changed\n".encode()
+    changed = either("webhooks", "put", name, "https://example.com/hooks", name)
+    first, second = changed.out.decode().splitlines()
+    assert (changed.code, first) == (0, f"{name} is changed")
+    assert second.endswith(f"`topics webhooks rotate {name}` makes another")
+    given = ("--secret", f"whsec_{base64.b64encode(bytes(24)).decode()}")
+    changed = either("webhooks", "put", name, "https://example.com/hooks", name, *given)
+    assert changed.out == f"{name} is changed\n".encode()
     found = answered(either, "webhooks", "get", name)
     assert (found["topics"], found["order"], found["headers"], found["state"]) == ([name], "tag", {}, "running")
     assert answered(either, "webhooks", "list", name)["webhook"] == name

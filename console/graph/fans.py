@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from base.units import counted, duration
+from base.units import counted, duration, first
 from console.graph.network import LOOKS, Edge, TopicNode, flow_speed, flow_width
 from console.graph.picture import PictureEdge, PictureNode
 from console.history.charts import short
@@ -32,13 +32,14 @@ class Fan(NamedTuple):
         names, worst = sorted(dest.name for dest in self.dests), self.worst
         alike = os.path.commonprefix(names)  # noqa: RUF071 (names are no paths)
         routers = counted(len(self.edges), "router")
-        words = ", ".join(names[:MOST_NAMED]) + ("…" if len(names) > MOST_NAMED else "")
         dest = next(each.name for each in self.dests if each.id == worst.dest_id)
         waits = "" if worst.oldest_ms is None else f", {duration(worst.oldest_ms)}"
         figure = (
             f"worst {dest.removeprefix(alike) or dest}: {short(worst.lag)} behind{waits}" if worst.lag else "caught up"
         )
-        node = PictureNode(f"fn{self.source.id}", f"{alike}*, {routers}", figure, f"{alike}*: {words}", url, "fan")
+        node = PictureNode(
+            f"fn{self.source.id}", f"{alike}*, {routers}", figure, f"{alike}*: {first(names, MOST_NAMED)}", url, "fan"
+        )
         rate = sum(edge.rate or 0 for edge in self.edges)
         edge = PictureEdge(
             f"f{self.source.id}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from base.units import amount
+from base.units import amount, first
 from console.lists.objects import ObjectKey, ObjectRow
 from console.templatetags import console as shown
 from groups import figures as groups
@@ -15,6 +15,7 @@ from routers.lag import LAG, STALLED_MS, lag_of
 from store.database import prepared
 from store.script import run
 
+MOST_NAMED = 3  # topics of a webhook
 NEXT_TOPICS = "SELECT name FROM topics_topic WHERE name > %(after)s AND name < %(upto)s ORDER BY name LIMIT %(most)s"
 NEXT_ROUTERS = """
 SELECT name FROM routers_router WHERE name > %(after)s AND name < %(upto)s AND (%(state)s = '' OR state = %(state)s)
@@ -159,9 +160,8 @@ def rows_of_readers(keys: list[ObjectKey], now: int) -> list[ObjectRow]:
 def rows_of_webhooks(keys: list[ObjectKey], now: int) -> list[ObjectRow]:
     rows = []
     for each in run(webhooks.named([key.name for key in keys])):
-        more = f" and {len(each.topics) - 3} more" if len(each.topics) > 3 else ""
         facts = (
-            ", ".join(each.topics[:3]) + more,
+            first(each.topics, MOST_NAMED),
             f"{amount(each.failed)} of {amount(each.calls)}",
             amount(each.dead),
             (each.pause_reason or each.last_error or "")[:60],

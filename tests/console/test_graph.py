@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from base.clock import now_ms
-from console.graph import drawing, layout
+from console.graph import drawing, fans, layout
 from console.graph import network as network_module
 from console.graph.causes import parts_played
 from console.graph.namespaces import NamedEnds, grouped, namespace_of
@@ -355,12 +355,14 @@ def test_the_panel_of_a_router_and_of_a_topic(browser: Client, chain: None) -> N
     assert browser.get("/admin/graph/topic/none/").status_code == 404
 
 
-def test_a_fan_out_is_folded_and_opens(browser: Client, db: None) -> None:
+def test_a_fan_out_is_folded_and_opens(browser: Client, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fans, "MOST_NAMED", 3)
     lead("a>eu.fra", "a>eu.ams", "a>eu.nyc", "a>eu.lon", "a>eu.sin", "a>b", "b>c")
     put("a", *"123")
     page = browser.get("/admin/graph/").content.decode()
     ((name, figure),) = re.findall(r"<text [^>]*>(eu\.[^<]*)</text><text [^>]*>([^<]*)", page)
     assert name == "eu.*, 5 routers"
+    assert "eu.*: eu.ams, eu.fra, eu.lon, …" in page
     assert (
         re.match(r"worst \w{3}: 3 behind, ", figure) or figure == "caught up"
     )  # a worker of another test may be quick

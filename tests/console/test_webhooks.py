@@ -75,11 +75,12 @@ def listed(browser: Client, query: str = "") -> list[str]:
 
 def test_the_list_begins_with_trouble(browser: Client, shop: Stored) -> None:
     change(put("audit", "orders"), failures=7, last_error="connection refused")
-    change(put("zoo", "orders"), paused=True, pause_reason="the endpoint answered 410")
+    change(put("zoo", "orders", "a", "b", "c"), paused=True, pause_reason="the endpoint answered 410")
     page = browser.get("/admin/list/webhooks/").content.decode()
     assert listed(browser) == ["audit", "zoo", "shop"]
     assert "connection refused" in page
     assert "orders, eu.*" in page
+    assert "orders, a, b, …" in page
     assert "the endpoint answered 410" in page
     assert listed(browser, "?state=paused") == ["zoo"]
     assert listed(browser, "?state=failing") == ["audit"]

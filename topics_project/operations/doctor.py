@@ -24,7 +24,7 @@ from psycopg.rows import dict_row
 from base.clock import now_ms
 from base.errors import TopicsError
 from base.refusal import Refusal
-from base.units import counted, size
+from base.units import counted, first, size
 from console.health.heartbeat import ALIVE, STALE_MS, expected
 from console.health.problems import MOST_JUDGED, READY_MS, of_groups, of_outbox, of_queues
 from embedded.programs import LEAST_POSTGRES, LEAST_REDIS
@@ -41,6 +41,7 @@ OK, WARNING, FAULT = "ok", "warning", "fault"
 CLOCK_MS = 1_000  # a larger difference is a warning: NTP keeps clocks within some milliseconds
 CLOCK_FAULT_MS = 10_000  # a larger difference can remove records with a TTL early (docs/deploy.md, Clocks)
 LEAST_FREE = 0.1  # of a disk
+MOST_NAMED = 3  # migrations or SQL objects in a finding
 FILES_BESIDE_STREAMS = 256  # files of a web process beside its streams
 FIRST_BYTES_SECONDS = 5.0  # a stream with a heartbeat each second is silent for so long only behind a buffer
 
@@ -143,12 +144,12 @@ def of_tables() -> Iterator[Finding]:
         executor = MigrationExecutor(connection)
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if plan:
-            names = ", ".join(f"{migration.app_label} {migration.name}" for migration, _ in plan[:3])
+            names = first([f"{migration.app_label} {migration.name}" for migration, _ in plan], MOST_NAMED)
             advice = "Run `manage.py migrate`, or start `manage.py run`."
             yield Finding(FAULT, "tables", f"{len(plan)} migrations are missing: {names}", advice)
             return
         if other := objects.differing():
-            text = f"{counted(len(other), 'SQL object')} of another version or missing: {', '.join(other[:3])}"
+            text = f"{counted(len(other), 'SQL object')} of another version or missing: {first(other, MOST_NAMED)}"
             yield Finding(WARNING, "objects", text, "Run `manage.py migrate`, unless a newer version is being started.")
         seen: dict[str, int] = dict(prepared(ALIVE, ()))
         now = now_ms()

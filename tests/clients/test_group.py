@@ -121,6 +121,26 @@ for record in Topics().topic({topic!r}).group("billing", partitions=1):
     assert state(server, topic)["shares"][0]["seq"] == 5
 
 
+def test_a_handler_of_the_application_that_exits_cuts_off_no_record(server: Instance) -> None:
+    topic = filled(server, 2)
+    code = f"""
+import os, signal, sys
+from topics_client import Topics
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+for record in Topics().topic({topic!r}).group("billing", partitions=1):
+    print("begins", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("ends", flush=True)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    with child_process([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"begins\nends\n"
+    assert process.returncode == 7
+    shown = state(server, topic)
+    assert (shown["shares"][0]["seq"], shown["members"]) == (1, [])
+
+
 def state(server: Instance, topic: str) -> Any:
     return Api(server.port).call("GET", f"/v0/topics/{topic}/groups/billing").body
 

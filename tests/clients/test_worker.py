@@ -303,6 +303,60 @@ def test_a_handler_of_the_application_gets_sigterm_too(server: Instance, queue: 
     assert process.returncode == 0
 
 
+EXITS = """
+import signal, sys, time
+from topics_client import Topics
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+worker = Topics().worker(sys.argv[1])
+
+@worker
+def work(job):
+    print("begins", flush=True)
+    while not worker.jobs.is_ending:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print("ends", flush=True)
+
+worker.run()
+"""
+ASYNC_EXITS = """
+import asyncio, signal, sys
+from topics_client import AsyncTopics
+
+async def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    async with AsyncTopics() as topics:
+        worker = topics.worker(sys.argv[1])
+
+        @worker
+        async def work(job):
+            print("begins", flush=True)
+            while not worker.jobs.is_ending:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)
+            print("ends", flush=True)
+
+        await worker.run()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("code", [EXITS, ASYNC_EXITS])
+def test_a_handler_of_the_application_that_exits_cuts_off_no_job(server: Instance, queue: str, code: str) -> None:
+    """The job is done and acked, and then the process has the exit code of the handler."""
+    Api(server.port).append(queue, 1)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    with child_process([sys.executable, "-c", code, queue], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begins\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == b"ends\n"
+    assert process.returncode == 7
+    assert figures(server, queue) == (0, 0, 0)
+
+
 def test_a_worker_waits_while_claims_are_refused(
     server: Instance, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:

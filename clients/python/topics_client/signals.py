@@ -16,13 +16,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Handling:
     """Handles the signals for all workers and members of the main thread, or of an event loop: the first signal ends them all.
 
-    A handler of the application for SIGTERM is called, too. `soon`: calls a function outside of the handler of a signal.
+    A handler of the application for SIGTERM is called at once, too. What it raises, such as SystemExit, is raised when all of
+    them have ended, because it would cut off running jobs. `soon`: calls a function outside of the handler of a signal.
     """
 
     def __init__(self, soon: Callable[[Callable[[], None]], object] = lambda call: call()) -> None:
         self.soon = soon
         self.calls: list[Callable[[], None]] = []
         self.before: dict[signal.Signals, Any] = {}
+        self.blocks = 0
+        self.raised: BaseException | None = None
 
     @contextmanager
     def calling(self, call: Callable[[], None]) -> Iterator[None]:
@@ -30,6 +33,7 @@ class Handling:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        self.blocks += 1
         self.calls.append(call)
         if len(self.calls) == 1:
             self.install()
@@ -40,6 +44,10 @@ class Handling:
                 self.calls.remove(call)
             if not self.calls:
                 self.restore()
+            self.blocks -= 1
+            if not self.blocks and (raised := self.raised):
+                self.raised = None
+                raise raised
 
     def install(self) -> None:
         self.before = {each: signal.getsignal(each) for each in SIGNALS}
@@ -59,7 +67,10 @@ class Handling:
             self.soon(self.receive)
         finally:
             if callable(theirs):
-                theirs(number, frame)
+                try:
+                    theirs(number, frame)
+                except BaseException as error:
+                    self.raised = error
 
     def receive(self) -> None:
         calls, self.calls = self.calls, []
@@ -86,7 +97,7 @@ def on_loop_signal(stop: Callable[[], None]) -> Iterator[None]:
         with handling.calling(stop):
             yield
     finally:
-        if not handling.calls:
+        if not handling.blocks:
             _loops.pop(loop, None)
 
 

@@ -166,9 +166,19 @@ def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: st
     assert part(server.url, "early", log, 0) == [1, [1, 2]]
 
 
-def test_a_publish_without_an_answer_for_a_minute_is_not_sent_again(server: Instance, log: str) -> None:
-    """The topic could have forgotten its idempotency key."""
-    assert part(server.url, "late", log, 0) == ["Unreachable", 1, 1]
+@pytest.mark.parametrize("moved_ms", [[61_000, 0], [-600_000, 61_000]])
+def test_a_publish_without_an_answer_for_a_minute_is_not_sent_again(
+    server: Instance, log: str, moved_ms: list[int]
+) -> None:
+    """The topic could have forgotten its idempotency key. Meanwhile, the machine can sleep, or its clock be set back."""
+    assert part(server.url, "late", log, 0, moved_ms) == ["Unreachable", 1, 1]
+
+
+@pytest.mark.parametrize("way", ["slept", "setBack"])
+def test_an_append_without_an_answer_for_a_minute_is_not_sent_again(server: Instance, log: str, way: str) -> None:
+    """Also if the machine sleeps within a pause, or its clock is set back. The topic could have forgotten the idempotency key."""
+    assert part(server.url, way, log, 0) == ["Unreachable", 1]
+    assert Api(server.port).call("GET", f"/v0/topics/{log}").body["count"] == 1
 
 
 def test_a_second_subscription_takes_no_frame_of_the_first(server: Instance, log: str) -> None:

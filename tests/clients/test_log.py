@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
-from topics_client import AsyncTopics, RecordsLost, Topics, Unreachable, calls, errors
+from topics_client import AsyncTopics, New, RecordsLost, Topics, Unreachable, calls, errors, script
 from topics_client.codec import Codec
 from topics_client.following import Following
 from topics_client.script import Pause, answered, built, run
@@ -340,6 +340,22 @@ def test_a_commit_whose_answer_was_lost_is_no_other_consumer(server: Instance) -
         with pytest.raises(StopIteration) as ended:
             steps.send(answered(again))
     assert ended.value.value == 1
+
+
+def test_an_append_is_not_sent_again_if_the_machine_sleeps_within_a_pause(
+    server: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic could have forgotten its idempotency key. The first try arrives, and its answer is cut off."""
+    topic = new_name()
+    steps = calls.append(topic, Codec(Any), [New(1)])
+    with Topics(server.url) as topics:
+        assert topics.http.send(built(topics.http, next(steps))).is_success
+        assert isinstance(steps.throw(Unreachable("the answer was cut off")), Pause)
+        later = script.clock() + 3600
+        monkeypatch.setattr(script, "clock", lambda: later)
+        with pytest.raises(Unreachable, match="cut off"):
+            steps.send(None)
+        assert len(topics.topic(topic).read().records) == 1
 
 
 @pytest.mark.parametrize("is_set", [False, True])

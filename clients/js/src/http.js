@@ -28,6 +28,13 @@ export function sleep(ms, signal) {
   });
 }
 
+// Returns a function that tells the ms since now. It takes the clock that has moved further, because `performance` may stand still while
+// the machine sleeps, and somebody can set `Date` back.
+export function stopwatch() {
+  const [date, time] = [Date.now(), performance.now()];
+  return () => Math.max(Date.now() - date, performance.now() - time);
+}
+
 export function random() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -93,20 +100,20 @@ export class Http {
   }
 
   async #retried(request, patienceMs, read) {
-    const until = Date.now() + patienceMs;
+    const passed = stopwatch();
     let isRepeat = false;
     for (let tries = 0; ; tries++) {
-      let pause;
       try {
         return await this.#attempt(request, read);
       } catch (error) {
         if (error instanceof Refused) error.isRepeat = isRepeat;
         if (!error.canPass) throw error;
         isRepeat ||= error.status !== 429; // which is a refusal for sure
-        pause = Math.max(error.retryAfterMs ?? 0, backoff(tries));
-        if (Date.now() + pause > until) throw error;
+        const pause = Math.max(error.retryAfterMs ?? 0, backoff(tries));
+        if (passed() + pause > patienceMs) throw error;
+        await sleep(pause, request.signal);
+        if (passed() > patienceMs) throw error; // the machine has slept, and the topic may have forgotten the idempotency key
       }
-      await sleep(pause, request.signal);
     }
   }
 

@@ -1,7 +1,7 @@
 // One WebSocket for publishes and subscriptions. It opens again after each cut, and continues where it was.
 
 import { Refused, Unreachable } from "./errors.js";
-import { PATIENCE_MS, backoff, camel, random, sleep } from "./http.js";
+import { PATIENCE_MS, backoff, camel, random, sleep, stopwatch } from "./http.js";
 import { only, tell, toRecord, toTombstone } from "./records.js";
 
 const MOST_STEPS = 32; // frames that a subscription keeps for the application: a WebSocket cannot be told to wait
@@ -13,7 +13,7 @@ export class Socket {
   #opening = null;
   #ids = 0;
   #tries = 0;
-  #commands = new Map(); // by request_id: {text, sentAt, resolve, reject}, without an answer yet
+  #commands = new Map(); // by request_id: {text, sinceSent, resolve, reject}, without an answer yet
   #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown, isPaused}
   #isClosed = false;
 
@@ -84,7 +84,7 @@ export class Socket {
   }
 
   #write(command) {
-    command.sentAt ??= Date.now();
+    command.sinceSent ??= stopwatch();
     this.#socket.send(command.text);
   }
 
@@ -154,9 +154,8 @@ export class Socket {
 
   // Rejects what was first sent a minute ago: sent again, it could be stored twice, because topics forget idempotency keys.
   #expire() {
-    const oldest = Date.now() - PATIENCE_MS;
-    for (const [id, { sentAt, reject }] of this.#commands) {
-      if (sentAt >= oldest || sentAt === undefined) continue;
+    for (const [id, { sinceSent, reject }] of this.#commands) {
+      if (!sinceSent || sinceSent() <= PATIENCE_MS) continue;
       this.#commands.delete(id);
       reject(new Unreachable("the connection ended, and no answer came for a minute: the command may have been carried out"));
     }

@@ -131,7 +131,9 @@ def _answer(request: Request, patience: float) -> Script[Answer]:
             if not error.can_pass or clock() + pause > began + patience:
                 raise
             is_again = is_again or not isinstance(error, Refused) or error.status != TOO_MANY
-        yield Pause(pause)
+            yield Pause(pause)
+            if clock() > began + patience:  # the machine has slept: the topic may have forgotten the idempotency key
+                raise
 
 
 def clock() -> float:

@@ -20,6 +20,19 @@ async function seqs(records) {
   return seen;
 }
 
+// Appends a record, loses the answer, and calls `meanwhile` within the pause. Returns the error's name, and the number of tries.
+async function lossy(meanwhile) {
+  let tries = 0;
+  const own = async (...given) => {
+    const response = await fetch(...given);
+    if (tries++) return response;
+    setTimeout(meanwhile); // before the pause ends, which lasts longer
+    throw new TypeError("cut");
+  };
+  const told = await new Topics(undefined, undefined, { fetch: own }).topic(name).append(1).catch(({ name: kind }) => kind);
+  return [told, tries];
+}
+
 const parts = {
   async append() {
     for (const n of numbers) await topic.append(n);
@@ -106,22 +119,38 @@ const parts = {
     socket.close();
     return [made, appended];
   },
-  // How a publish ends whose answer was lost, if the socket opens again after more than a minute. And how often it was sent.
+  // How a publish ends whose answer was lost, if the socket opens again after more than a minute. And how often it was sent. `more`: the
+  // ms by which each clock moves meanwhile.
   async late() {
-    const { now } = Date;
     let sent = 0;
     class Lossy extends WebSocket {
       send(text) {
         super.send(text);
         if (JSON.parse(text).op !== "publish" || sent++) return;
         this.onmessage = null;
-        Date.now = () => now() + 61_000;
+        const [date, time] = [Date.now(), performance.now()];
+        const [dateMs, timeMs] = JSON.parse(more);
+        Date.now = () => date + dateMs;
+        performance.now = () => time + timeMs;
         this.close();
       }
     }
     const socket = new Topics(undefined, undefined, { WebSocket: Lossy }).socket();
     const told = await socket.publish(name, 1).catch(({ name: kind }) => kind);
     return [told, sent, (await socket.publish(name, 2)).count];
+  },
+  // How an append ends whose answer was lost, if the machine sleeps within the pause after it, and how often it was sent.
+  async slept() {
+    const { now } = Date;
+    return lossy(() => (Date.now = () => now() + 3_600_000));
+  },
+  // The same, if the clock is set back within a minute without an answer.
+  async setBack() {
+    const [date, time] = [Date.now(), performance.now()];
+    return lossy(() => {
+      Date.now = () => date - 600_000;
+      performance.now = () => time + 61_000;
+    });
   },
   // The seqs of a subscription, and of a second one while frames of the first are on their way.
   async again() {

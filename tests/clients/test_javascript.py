@@ -162,6 +162,11 @@ def test_a_worker_whose_policy_fails_ends(server: Instance, queue: str) -> None:
     assert part(server.url, "policy", queue, 0) == [["RangeError", "no delay"], 2]
 
 
+def test_a_worker_extends_its_leases_also_if_the_clock_is_set_back(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, 0)
+    assert part(server.url, "backward", queue, 0) == 0
+
+
 def test_a_socket_that_is_being_opened_is_the_only_one(server: Instance, log: str) -> None:
     assert part(server.url, "early", log, 0) == [1, [1, 2]]
 

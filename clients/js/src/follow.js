@@ -50,9 +50,9 @@ class Reader {
   // Reads until there are records or a loss. Returns null at the end if this reader does not wait. Commits before, if it is time or
   // the read can wait.
   async next() {
-    if (this.isAtHead || Date.now() >= this.dueAt) await this.commit();
+    if (this.isAtHead || performance.now() >= this.dueAt) await this.commit();
     for (;;) {
-      const began = Date.now();
+      const began = performance.now();
       const window = await (this.ahead ?? this.#read(this.seq, this.wait ? WAIT_MS : 0));
       this.ahead = null;
       const told = JSON.stringify(window.tombstone);
@@ -69,7 +69,7 @@ class Reader {
           this.ahead.catch(() => {}); // the next call gets the error
         }
         this.isAtHead = window.caughtUp;
-        if (this.done === this.committed) this.dueAt = Date.now() + this.commitMs;
+        if (this.done === this.committed) this.dueAt = performance.now() + this.commitMs;
         return window;
       }
       if (moved) {
@@ -78,7 +78,7 @@ class Reader {
       }
       if (window.caughtUp) {
         if (!this.wait) return null;
-        if (!moved && Date.now() - began < IDLE_MS) await sleep(IDLE_MS, this.signal);
+        if (!moved && performance.now() - began < IDLE_MS) await sleep(IDLE_MS, this.signal);
       }
     }
   }
@@ -104,7 +104,7 @@ class Reader {
         if (error.code !== "cursor_moved" || !(await this.#isRecreated(options))) throw error;
       }
     }
-    this.dueAt = Date.now() + this.commitMs;
+    this.dueAt = performance.now() + this.commitMs;
   }
 
   // Returns whether the topic was deleted and created again since the last read. Then its cursor is gone, and did not move. The
@@ -148,7 +148,7 @@ export async function* follow(topic, { onLoss = "raise", signal, ...options }) {
       if (reader.signal.aborted) return;
       yield record;
       reader.done = record.seq;
-      if (Date.now() >= reader.dueAt) await reader.commit().catch((error) => reader.raise(error));
+      if (performance.now() >= reader.dueAt) await reader.commit().catch((error) => reader.raise(error));
     }
   }
 }

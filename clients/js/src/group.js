@@ -92,7 +92,7 @@ class Membership extends EventStream {
   // Counts the records of a share up to `seq` as done, and returns whether to commit now.
   isDue(share, seq) {
     share.done = Math.max(share.done, seq);
-    return Date.now() >= this.#dueAt;
+    return performance.now() >= this.#dueAt;
   }
 
   // Commits the done records. Forgets the shares that this member has lost.
@@ -118,7 +118,7 @@ class Membership extends EventStream {
       }
       break;
     }
-    this.#dueAt = Date.now() + this.commitMs;
+    this.#dueAt = performance.now() + this.commitMs;
   }
 
   // Commits, and ends the membership: others get the shares at once.

@@ -196,7 +196,7 @@ export class Worker {
         await this.#room.wait();
         continue;
       }
-      const began = Date.now();
+      const began = performance.now();
       let claimed;
       try {
         ({ claimed } = await this.#call("claim", { max, lease_ms: leaseMs, wait_ms: WAIT_MS }, { waitMs: WAIT_MS, patienceMs: 0 }));
@@ -208,19 +208,19 @@ export class Worker {
       }
       tries = 0;
       this.#add(claimed.map(toJob));
-      if (!claimed.length && !this.#isEnding && Date.now() - began < IDLE_MS) await this.#pause(IDLE_MS);
+      if (!claimed.length && !this.#isEnding && performance.now() - began < IDLE_MS) await this.#pause(IDLE_MS);
     }
   }
 
   // Waits, until the worker ends at most. The bell also rings for jobs that are done.
   async #pause(ms) {
-    const over = Date.now() + ms;
-    for (let left = ms; left > 0 && !this.#isEnding; left = over - Date.now()) await this.#room.wait(left);
+    const over = performance.now() + ms;
+    for (let left = ms; left > 0 && !this.#isEnding; left = over - performance.now()) await this.#room.wait(left);
   }
 
   // Gives claimed jobs to the hands, and back to the queue if it is too late.
   #add(jobs) {
-    const renewAt = Date.now() + this.#policy.leaseMs / 3;
+    const renewAt = performance.now() + this.#policy.leaseMs / 3;
     for (const job of jobs) {
       if (this.#isEnding) {
         this.#outcomes.push({ job, failure: { delayMs: 0 } });
@@ -236,7 +236,7 @@ export class Worker {
   // Sends the outcomes and extends the leases. All outcomes of the time of a call go in the next call.
   async #keep() {
     for (;;) {
-      const now = Date.now();
+      const now = performance.now();
       const first = this.#held.values().next().value?.renewAt ?? Infinity;
       const outcomes = this.#outcomes.splice(0, MOST_JOBS);
       if (first <= now) await this.#attempt(this.#extend(now));

@@ -223,6 +223,19 @@ const parts = {
     await socket.subscribe(name).next().catch((error) => errors.push(error.name));
     return errors;
   },
+  // How many jobs another worker gets while one runs for longer than its lease, and the clock is set back.
+  async backward() {
+    const { now } = Date;
+    const worker = topic.worker({ leaseMs: 300 });
+    let count;
+    await worker.run(async () => {
+      Date.now = () => now() - 3_600_000;
+      const body = JSON.stringify({ node: "other", wait_ms: 1200 });
+      ({ count } = await topics.http.call("POST", `/v0/topics/${name}/claim`, { body }));
+      worker.stop();
+    });
+    return count;
+  },
   async loop() {
     const worker = topic.worker();
     const seen = [];

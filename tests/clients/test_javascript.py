@@ -130,6 +130,12 @@ def test_a_loop_settles_each_job_when_it_asks_for_the_next(server: Instance, que
     assert figures(server, queue) == (1, 0, 1)
 
 
+def test_a_loop_names_the_delay_of_any_error(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, 0)
+    assert part(server.url, "failed", queue, 0) is None
+    assert figures(server, queue) == (1, 0, 0)
+
+
 def test_a_worker_waits_while_claims_are_refused(server: Instance, queue: str) -> None:
     """It ends at once although it shall wait for ten minutes."""
     with proxy(server.port) as refusing:

@@ -168,6 +168,16 @@ def test_a_loop_settles_each_job_when_it_asks_for_the_next(server: Instance, que
     assert figures(server, queue) == (1, 0, 1)
 
 
+def test_a_loop_names_the_delay_of_any_error(server: Instance, queue: str) -> None:
+    Api(server.port).append(queue, 1)
+    with Topics(server.url) as topics:
+        worker = topics.worker(queue, retry_ms=60_000)
+        for job in worker:
+            worker.fail(job, ValueError("no image"), delay_ms=0)
+            worker.stop()
+    assert figures(server, queue) == (1, 0, 0)
+
+
 def test_data_of_another_type_stops_no_other_job(server: Instance, queue: str) -> None:
     @dataclass
     class Image:

@@ -122,7 +122,7 @@ export class Worker {
 
   // Gives a job back with its error. In a loop, where no function throws it.
   fail(job, error, { delayMs } = {}) {
-    this.#settle(job, error instanceof Error ? error : new Retry(error, { delayMs }));
+    this.#settle(job, error instanceof Error ? error : new Retry(error), undefined, delayMs);
   }
 
   // Ends the worker as SIGTERM does: it claims no more, and gives the jobs back that no hand has taken.
@@ -160,11 +160,11 @@ export class Worker {
   }
 
   // Notes that a job is done, or its error. A job that is settled stays so.
-  #settle(job, error, ms) {
+  #settle(job, error, ms, askedMs) {
     let failure = null;
     if (error) {
       const { retryMs } = this.#policy;
-      const delayMs = error.delayMs ?? (typeof retryMs === "function" ? retryMs(job) : retryMs);
+      const delayMs = askedMs ?? error.delayMs ?? (typeof retryMs === "function" ? retryMs(job) : retryMs);
       failure = { delayMs, error: shortened(error instanceof Retry ? error.message : `${error.name ?? "Error"}: ${error.message ?? error}`) };
     }
     if (this.#held.get(job.seq)?.job === job) this.#forget(job.seq, failure);

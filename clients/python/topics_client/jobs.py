@@ -54,9 +54,9 @@ class Policy(NamedTuple):
             raise ValueError(f"invalid lease_ms {self.lease_ms}: expected 100 to 86400000")
         return self
 
-    def failure(self, job: Job[Any], error: BaseException) -> tuple[int, str | None]:
-        """Returns the delay and the error of a nack."""
-        delay = error.delay_ms if isinstance(error, Retry) else None
+    def failure(self, job: Job[Any], error: BaseException, delay_ms: int | None = None) -> tuple[int, str | None]:
+        """Returns the delay and the error of a nack. `delay_ms`: the delay, if the caller names one."""
+        delay = error.delay_ms if delay_ms is None and isinstance(error, Retry) else delay_ms
         if delay is None:
             delay = self.retry_ms(job) if callable(self.retry_ms) else self.retry_ms
         text = error.error if isinstance(error, Retry) else f"{type(error).__name__}: {error}"
@@ -110,9 +110,15 @@ class Jobs(Generic[T]):
             self.waiting.remove(job.seq)
             return True
 
-    def settle(self, job: Job[T], error: BaseException | None = None, seconds: float | None = None) -> None:
+    def settle(
+        self,
+        job: Job[T],
+        error: BaseException | None = None,
+        seconds: float | None = None,
+        delay_ms: int | None = None,
+    ) -> None:
         """Notes that a job is done, or its error. A job that is settled stays so."""
-        failure = None if error is None else self.policy.failure(job, error)
+        failure = None if error is None else self.policy.failure(job, error, delay_ms)
         with self.lock:
             if self.held.get(job.seq) is job:
                 self._forget(job, failure)

@@ -50,9 +50,9 @@ class Base(Generic[T]):
         return handler
 
     def fail(self, job: Job[T], error: BaseException | str, *, delay_ms: int | None = None) -> None:
-        """Gives a job back with its error. In a loop, where no function raises it."""
+        """Gives a job back with its error. In a loop, where no function raises it. `delay_ms`: as that of Retry."""
         if self.jobs is not None:
-            self.jobs.settle(job, error if isinstance(error, BaseException) else Retry(error, delay_ms=delay_ms))
+            self.jobs.settle(job, error if isinstance(error, BaseException) else Retry(error), delay_ms=delay_ms)
 
     def stop(self) -> None:
         """Ends the worker as SIGTERM does. Any thread can call it."""

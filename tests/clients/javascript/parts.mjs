@@ -246,6 +246,14 @@ const parts = {
     }
     return seen;
   },
+  // A loop that fails its job with an error and a delay.
+  async failed() {
+    const worker = topic.worker({ retryMs: 60_000 });
+    for await (const job of worker) {
+      worker.fail(job, new Error("no image"), { delayMs: 0 });
+      worker.stop();
+    }
+  },
   async store() {
     const sum = createTopicStore(topics, name, { initial: 0, reduce: (state, { data }) => state + data });
     const reached = (most) =>

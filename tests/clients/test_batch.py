@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,7 +14,8 @@ from topics_client.batch import Batch
 
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
-from tests.instances import Instance, free_port, until
+from tests.instances import ROOT, Instance, free_port, until
+from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
 
@@ -156,6 +160,34 @@ def test_a_task_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: I
             return first.result(), batch.waiting.unsettled
 
     assert asyncio.run(append(server.url)) == (1, 0)
+
+
+def test_a_fork_is_told_that_the_batch_is_not_its_own(server: Instance) -> None:
+    """It has no thread that sends. What waits at the fork is sent once, by the process that appended it."""
+    topic = new_name()
+    code = f"""
+import os, sys
+from topics_client import Topics
+
+with Topics() as topics, topics.topic({topic!r}).batch(max_ms=3_600_000) as batch:
+    batch.append("waits")
+    if os.fork() == 0:
+        try:
+            batch.append("child")
+        except RuntimeError as error:
+            print(error)
+        sys.exit()
+    os.wait()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    command = [sys.executable, "-W", "ignore", "-c", code]  # Python 3.12 and later warn of a fork beside threads
+    with child_process(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        told = process.stdout.read()
+    assert told == b"the batch belongs to the process that was forked: open one in this process\n"
+    assert process.returncode == 0
+    with Topics(server.url) as topics:
+        assert [record.data for record in topics.topic(topic).read().records] == ["waits"]
 
 
 def test_records_of_a_task_that_ends_with_its_event_loop_are_sent(server: Instance) -> None:

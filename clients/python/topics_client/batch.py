@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
@@ -181,11 +182,17 @@ class Batch(Generic[T]):
         self.changed = threading.Condition(self.lock)
         self.is_idle = False  # the thread waits for records
         self.thread = threading.Thread(target=self._work, name=f"batch of {topic}", daemon=True)
+        self.process = os.getpid()  # a fork has no such thread
 
     def append(
         self, data: T, *, tag: str | None = None, node: str | None = None, meta: dict[str, Any] | None = None
     ) -> BatchFuture:
-        """Returns a future of the record's seq. If the queue is full, waits for room, or raises QueueFull."""
+        """Returns a future of the record's seq. If the queue is full, waits for room, or raises QueueFull.
+
+        Raises RuntimeError in a fork of the process.
+        """
+        if self.process != os.getpid():
+            raise RuntimeError("the batch belongs to the process that was forked: open one in this process")
         record = encoded(self.codec, data, tag, node, meta)
         settled = BatchFuture(self.changed)
         with self.lock:
@@ -218,10 +225,13 @@ class Batch(Generic[T]):
                 self.changed.notify_all()
 
     def __enter__(self) -> Batch[T]:
+        self.process = os.getpid()
         self.thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.process != os.getpid():  # all records are those of the other process
+            return
         with self.changed:
             self.waiting.is_closing = True
             self.changed.notify_all()

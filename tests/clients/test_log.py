@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import aclosing, closing
@@ -22,6 +25,7 @@ from tests.clients.proxy import proxy
 from tests.crashes import take_back
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, free_port, until
+from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
 CUTS = 40
@@ -356,6 +360,28 @@ def test_an_append_is_not_sent_again_if_the_machine_sleeps_within_a_pause(
         with pytest.raises(Unreachable, match="cut off"):
             steps.send(None)
         assert len(topics.topic(topic).read().records) == 1
+
+
+def test_a_fork_has_connections_of_its_own(server: Instance) -> None:
+    """On one connection, each of both would get answers of the other."""
+    topic = new_name()
+    code = f"""
+import os
+import httpx
+from topics_client import Topics
+
+orders = Topics(limits=httpx.Limits(keepalive_expiry=None)).topic({topic!r})
+orders.append("before")
+if os.fork():
+    os.wait()
+print(orders.append("after").seq, flush=True)
+"""
+    with proxy(server.port) as counting:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": counting.url}
+        with child_process([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert list(map(int, process.stdout)) == [2, 3]
+        assert counting.connections == 2
 
 
 @pytest.mark.parametrize("is_set", [False, True])

@@ -40,14 +40,27 @@ def options(url: str | None, key: str | None, given: dict[str, Any]) -> dict[str
     return {"timeout": TIMEOUT, **given, "base_url": url.rstrip("/"), "headers": headers}
 
 
+class Client(httpx.Client):
+    """A client with connections of its own in each process: a process and its fork on one would get answers of each other."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.given, self.process = given, os.getpid()
+
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        if self.process != os.getpid():
+            Client.__init__(self, **self.given)  # it forgets the connections, and the other process keeps them
+        return super().send(request, **options)
+
+
 class Topics:
-    """A server. `url` and `key` come from TOPICS_URL and TOPICS_KEY if they are not given. Threads can share it.
+    """A server. `url` and `key` come from TOPICS_URL and TOPICS_KEY if they are not given. Threads and forks can share it.
 
     Further options are those of `httpx.Client`: `timeout`, `proxy`, `verify`, `cert`, `limits`, …
     """
 
     def __init__(self, url: str | None = None, key: str | None = None, **given: Any) -> None:
-        self.http = httpx.Client(**options(url, key, given))
+        self.http = Client(**options(url, key, given))
 
     def topic(self, name: str) -> Topic[Any]:
         """Returns a topic, without a request."""

@@ -216,6 +216,10 @@ def test_a_slow_subscription_lets_the_server_wait(server: Instance, log: str) ->
     assert part(server.url, "slow", log, COUNT) == [True, list(range(1, COUNT + 1))]
 
 
+def test_a_subscription_ends_by_its_signal_also_while_it_waits(server: Instance, log: str) -> None:
+    assert part(server.url, "quiet", log, 0) == [True, [1]]
+
+
 def test_a_value_without_json_fails_alone(server: Instance, log: str) -> None:
     assert part(server.url, "poison", log, 0) == [["TypeError", "TypeError"], [1, 2]]
 

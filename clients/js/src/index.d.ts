@@ -258,7 +258,10 @@ export interface Worker<T = any> extends AsyncIterable<Job<T>> {
 
 export interface Socket {
   publish<T = any>(topic: string, data: T, options?: Omit<New, "data"> & { idempotencyKey?: string }): Promise<Appended>;
-  subscribe<T = any>(topic: string, options?: { start?: Start; match?: Filter; onLoss?: OnLoss; limit?: number }): AsyncGenerator<Streamed<T>, void>;
+  subscribe<T = any>(
+    topic: string,
+    options?: { start?: Start; match?: Filter; onLoss?: OnLoss; limit?: number; signal?: AbortSignal },
+  ): AsyncGenerator<Streamed<T>, void>;
   send(command: Fields): Promise<Fields>;
   close(): void;
 }

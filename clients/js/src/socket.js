@@ -14,7 +14,7 @@ export class Socket {
   #ids = 0;
   #tries = 0;
   #commands = new Map(); // by request_id: {text, sinceSent, resolve, reject}, without an answer yet
-  #subscriptions = new Map(); // by topic: {topic, seq, match, limit, steps, wake, id, isKnown, isPaused}
+  #subscriptions = new Map(); // by topic: {topic, seq, match, limit, signal, steps, wake, id, isKnown, isPaused}
   #isClosed = false;
 
   #http;
@@ -46,24 +46,30 @@ export class Socket {
     });
   }
 
-  // Yields the records of a topic as they come, each once and in order, through every cut. One subscription for each topic.
-  async *subscribe(topic, { start = "earliest", onLoss = "raise", match, limit, ...others } = {}) {
-    only(others, "start", "onLoss", "match", "limit");
+  // Yields the records of a topic as they come, each once and in order, through every cut, until `signal` is aborted. One subscription for
+  // each topic.
+  async *subscribe(topic, { start = "earliest", onLoss = "raise", match, limit, signal, ...others } = {}) {
+    only(others, "start", "onLoss", "match", "limit", "signal");
     if (this.#subscriptions.has(topic)) throw new TypeError(`this socket is subscribed to ${topic}: use that subscription, or another socket`);
     if (this.#isClosed) throw new Unreachable("the socket is closed");
-    const subscription = { topic, seq: start, match, limit, steps: [], wake: () => {} };
+    if (signal?.aborted) return;
+    const subscription = { topic, seq: start, match, limit, signal, steps: [], wake: () => {} };
     JSON.stringify(subscription); // throws before the socket knows it
     this.#subscriptions.set(topic, subscription);
+    const end = () => subscription.wake();
+    signal?.addEventListener("abort", end, { once: true });
     try {
       this.#follow(subscription);
-      for (;;) {
-        const step = await this.#next(subscription);
-        if (!step) return;
+      for (let step; (step = await this.#next(subscription)); ) {
         if (step.error) throw step.error;
         if (step.tombstone) await tell(step.tombstone, onLoss);
-        else yield* step.records;
+        for (const record of step.records ?? []) {
+          if (signal?.aborted) return;
+          yield record;
+        }
       }
     } finally {
+      signal?.removeEventListener("abort", end);
       this.#subscriptions.delete(topic);
       this.#leave(topic);
     }
@@ -105,9 +111,10 @@ export class Socket {
 
   // Returns the next step of a subscription, or undefined at the end.
   async #next(subscription) {
-    if (subscription.isPaused && !subscription.steps.length) this.#follow(subscription);
-    while (!subscription.steps.length && !this.#isClosed) await new Promise((resolve) => (subscription.wake = resolve));
-    return subscription.steps.shift();
+    const { steps, signal } = subscription;
+    if (subscription.isPaused && !steps.length) this.#follow(subscription);
+    while (!steps.length && !this.#isClosed && !signal?.aborted) await new Promise((resolve) => (subscription.wake = resolve));
+    return signal?.aborted ? undefined : steps.shift();
   }
 
   // Opens a WebSocket unless there is one. One that is being opened sends what waits, and `#ended` opens the next one.

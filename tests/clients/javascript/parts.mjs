@@ -194,6 +194,23 @@ const parts = {
     }
     return [ends > 1, seen]; // one at the end
   },
+  // How a subscription without records ends when its signal is aborted, and the seqs of the next one to the topic, which ends within its
+  // first record.
+  async quiet() {
+    const socket = topics.socket();
+    const [first, second] = [new AbortController(), new AbortController()];
+    const waiting = socket.subscribe(name, { signal: first.signal }).next();
+    await socket.send({ op: "ping" }); // the server knows the subscription
+    first.abort();
+    const { done } = await waiting;
+    await topic.appendAll([{ data: 1 }, { data: 2 }]);
+    const seen = [];
+    for await (const { seq } of socket.subscribe(name, { signal: second.signal })) {
+      seen.push(seq);
+      second.abort();
+    }
+    return [done, seen];
+  },
   // The errors of values without JSON, and what a cut after them leaves: the publishes of before and after it.
   async poison() {
     const made = [];

@@ -98,9 +98,10 @@ class Following(Generic[T]):
                     yield Pause(IDLE_SECONDS)
 
     def find_again(self) -> Script[None]:
-        """Continues where the cursor is now, because it may have gone with the former topic of the name."""
-        if self.cursor and (yield from calls.get_cursor(self.topic, self.cursor, patience=math.inf)) is None:
-            self.committed = 0
+        """Takes the cursor of the new topic, if it has one. That of the former one is gone, as is what was done there."""
+        if self.cursor:
+            stored = yield from calls.get_cursor(self.topic, self.cursor, patience=math.inf)
+            self.done = self.committed = stored.seq if stored else 0
 
     def finish(self, window: Window[T]) -> None:
         """Counts a whole window as done."""

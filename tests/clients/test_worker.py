@@ -367,6 +367,38 @@ def test_a_handler_of_the_application_that_exits_cuts_off_no_job(server: Instanc
     assert figures(server, queue) == (0, 0, 0)
 
 
+STUCK = """
+import os, signal, sys, time
+from topics_client import Topics
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell without job control ignores SIGINT for its programs
+worker = Topics().worker(sys.argv[1], concurrency=2)
+
+@worker
+def work(job):
+    os.write(1, b"begins\\n")
+    while not worker.jobs.is_ending:
+        time.sleep(0.01)
+    os.write(1, b"is stuck\\n")
+    time.sleep(3_600)
+
+worker.run()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_process_with_stuck_jobs(server: Instance, queue: str, number: signal.Signals) -> None:
+    Api(server.port).append(queue, 1, 2)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python"), "TOPICS_URL": server.url}
+    command = [sys.executable, "-c", STUCK, queue]
+    with child_process(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        for said in (b"begins\n", b"is stuck\n"):
+            assert [process.stdout.readline() for _ in range(2)] == [said] * 2
+            process.send_signal(number)
+    assert process.returncode == -number
+
+
 def test_a_worker_waits_while_claims_are_refused(
     server: Instance, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:

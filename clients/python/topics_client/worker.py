@@ -81,7 +81,9 @@ class Worker(Base[T]):
         handler = self.chosen()
         taken: SimpleQueue[Job[T] | None] = SimpleQueue()
         jobs, threads = self._begin(taken, self.policy.concurrency)
-        hands = [threading.Thread(target=self._work, args=(handler, jobs, taken)) for _ in range(jobs.hands)]
+        # A second signal ends the process, which would wait for threads that are no daemons.
+        arguments = (handler, jobs, taken)
+        hands = [threading.Thread(target=self._work, args=arguments, daemon=True) for _ in range(jobs.hands)]
         with on_signal(jobs.end):
             for hand in hands:
                 hand.start()

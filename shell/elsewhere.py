@@ -11,6 +11,7 @@ from typing import NoReturn
 from base.refusal import Refusal
 from shell import cli
 from shell.command import LocalInstance
+from shell.streams import escape_output
 
 
 def refuse(*_: object) -> NoReturn:
@@ -19,6 +20,7 @@ def refuse(*_: object) -> NoReturn:
 
 def main() -> None:
     """Runs `topics` with the arguments of this process."""
+    escape_output()
     for name in cli.ONLY_HERE:
         del cli.program.commands[name]
     cli.main(sys.argv[1:], "topics", LocalInstance(refuse, lambda: False, refuse, refuse, refuse, refuse))

@@ -6,9 +6,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TextIO
 
 import click
+
+
+def escape_output() -> None:
+    """Lets standard output escape characters that its encoding lacks, as standard error does. Otherwise they are an error."""
+    if isinstance(sys.stdout, TextIOWrapper):  # and not closed
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def check_streams() -> None:

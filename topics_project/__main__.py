@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from shell.streams import escape_output
 from topics_project import __version__, shell
 
 USAGE = """\
@@ -27,6 +28,7 @@ def main() -> None:
     """Runs `manage.py` and `topics` with the arguments of this process."""
     # Startup creates no garbage. A collection every 700 objects, Python's default, would take a quarter of the startup time.
     gc.set_threshold(50_000)
+    escape_output()
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["version"]):
         print(f"topics {__version__}")

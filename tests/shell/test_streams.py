@@ -90,6 +90,30 @@ def test_a_job_is_done_although_nobody_gets_the_messages_of_its_command(
     assert counts(server, name) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
 
 
+@pytest.mark.parametrize("program", [("manage.py", "topics"), ("-c", "from shell.elsewhere import main; main()")])
+def test_a_character_that_the_encoding_of_the_output_lacks_is_escaped(
+    server: Instance, elsewhere: Shell, name: str, program: tuple[str, ...]
+) -> None:
+    elsewhere("create", name, "--type", "queue")
+    job = ("--not-before", "2099-01-01T00:00Z", "--data", "1", "--tag", "日本")
+    assert elsewhere("schedules", "put", name, "later", *job).code == 0
+    shown = in_latin_1(server, *program, "schedules", "get", name, "later")
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert rb"\u65e5\u672c" in shown.stdout
+
+
+def test_the_usage_is_printed_in_each_encoding(server: Instance) -> None:
+    shown = in_latin_1(server, "manage.py", "--help")
+    assert (shown.returncode, shown.stderr) == (0, b"")
+
+
+def in_latin_1(server: Instance, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """A command at a terminal whose encoding has 256 characters."""
+    environment = {**os.environ, "TOPICS_URL": server.url, "PYTHONIOENCODING": "latin-1"}
+    argv = [sys.executable, *arguments]
+    return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, timeout=DEADLINE, check=False)
+
+
 @pytest.mark.parametrize("call", [("ls",), ("tail",), ("export",), ("completion", "bash"), ("--help",)])
 def test_a_full_disk_is_one_line(redirected: Redirected, elsewhere: Shell, name: str, call: tuple[str, ...]) -> None:
     elsewhere("append", name, stdin=b"1\n")

@@ -73,6 +73,7 @@ class WebhookServing:
         self.looks = 0  # calls of look_again()
         self.former_until = self.loop.time() + webhook.former_ms / 1000  # calls have a signature by the former key, too
         self.failures, self.rest_until = webhook.failures, self.loop.time() + webhook.rest_ms / 1000
+        self.asked_until = 0.0  # until then the endpoint wants no calls, as its Retry-After said (time of the loop)
         self.error, self.pause = webhook.last_error, cast("str | None", None)
         self.calls: dict[asyncio.Task[None], list[OutgoingRecord]] = {}
         self.woken = asyncio.Event()
@@ -376,7 +377,7 @@ class WebhookServing:
             record.attempts = min(record.attempts + 1, MOST_COUNTED)
         attempt = max(record.attempts for record in records)
         if outcome.error is None:
-            self.failures, self.rest_until, self.error = 0, 0.0, None
+            self.failures, self.rest_until, self.error = 0, self.asked_until, None
             for lane in {record.lane for record in records}:
                 self.lanes.done(lane)
             self.outcomes.ended += [EndedRecord(record, "delivered") for record in records]
@@ -387,8 +388,9 @@ class WebhookServing:
             self.failures = min(self.failures + 1, MOST_COUNTED)
         now = now_ms()
         asked_ms = retry_after_ms(outcome.retry_after, now)
-        rest_ms = max(self.settings.retry.rest_ms(self.failures), asked_ms)
-        self.rest_until = max(self.rest_until, self.loop.time() + rest_ms / 1000)
+        self.asked_until = max(self.asked_until, self.loop.time() + asked_ms / 1000)
+        rests_until = self.loop.time() + self.settings.retry.rest_ms(self.failures) / 1000
+        self.rest_until = max(self.rest_until, self.asked_until, rests_until)
         if outcome.status == GONE:
             self.pause = "the endpoint answered 410: it wants no more calls"
         delay_ms = max(self.settings.retry.pause_ms(attempt), asked_ms)

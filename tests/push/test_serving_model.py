@@ -332,6 +332,49 @@ def test_a_record_that_a_call_makes_due_during_a_look_is_sent() -> None:
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
 
 
+class Busy(Endpoint):
+    """Wants no calls for an hour, in the answer to the first call. The second one is under way then, and succeeds."""
+
+    async def post(
+        self, to: CallTarget, headers: list[tuple[bytes, bytes]], body: bytes, seconds: float, check: Callable[[], None]
+    ) -> Outcome:
+        self.calls.append([json.loads(body)["data"]])
+        if len(self.calls) == 1:
+            return Outcome(429, "answered 429", 1.0, retry_after="3600")
+        await asyncio.sleep(0.05)
+        return Outcome(200, None, 1.0)
+
+
+def test_a_success_of_a_call_under_way_ends_no_pause_that_the_endpoint_asked_for() -> None:
+    name = f"model-{next(_numbers)}"
+    wanted = Append(records=[NewRecord(data=msgspec.Raw(b"%d" % n)) for n in range(4)])
+    run(append(name, wanted, check_rows(wanted), now_ms()))
+    config = {"url": "https://example.com/", "topics": [name], "from": "earliest", "order": "none", "concurrency": 2}
+    hook = run(webhooks.put(name, msgspec.convert(config, PutWebhook), OPEN, now_ms())).webhook
+    endpoint = Busy([], [])
+
+    async def test() -> None:
+        store, asked = here(), clock()
+        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+        task = asyncio.create_task(serving.serve())
+        try:
+            # A call begins with the outcome of another, so the third one would come before this is stored.
+            while not await store.drive(page_of_deliveries(hook.id, LogFilter(state="delivered"), 2**62, 9)):
+                await asyncio.sleep(0.005)
+        finally:
+            serving.stop()
+            await task
+            await store.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE))
+    assert endpoint.calls == [[0], [1]]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT retry_ts, failures FROM push_webhook WHERE id = %s", [hook.id])
+        ((retry_ts, failures),) = cursor.fetchall()
+    assert (retry_ts > now_ms(), failures) == (True, 0)
+
+
 async def serve_until_let_go(name: str, endpoint: Endpoint) -> None:
     store = here()
     try:

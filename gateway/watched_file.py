@@ -31,7 +31,8 @@ def stamp(file: Path) -> Stamp:
 class WatchedFiles(Generic[Value]):
     """`value` is what `read` returns for some files.
 
-    If a later version is missing or invalid, the error is logged, and the last good value stays.
+    If a later version is missing or invalid, the error is logged once, and the last good value stays. Each look reads that
+    version again, because the error can pass without a change of the files, for example when a file descriptor is free again.
     """
 
     asked: ClassVar[float] = 0.0  # when an operator last wanted all files to be looked at
@@ -41,6 +42,7 @@ class WatchedFiles(Generic[Value]):
         self.paths, self.read = paths, read
         self._stamps, self._looked = [stamp(each) for each in paths], time.monotonic()
         self._value = read()
+        self._told: object = None  # the files and the fault that the log has
 
     @classmethod
     def look_now(cls) -> None:
@@ -57,23 +59,26 @@ class WatchedFiles(Generic[Value]):
 
     @property
     def changed(self) -> float:
-        """When the last version was changed, in seconds since 1970."""
+        """When the last good version was changed, in seconds since 1970."""
         return max(changed for changed, _, _ in self._stamps) / 1e9
 
     def _look(self, is_forced: bool) -> None:
-        names = ", ".join(map(str, self.paths))
+        names, stamps = ", ".join(map(str, self.paths)), list[Stamp]()
         try:
             stamps = [stamp(each) for each in self.paths]
             if stamps == self._stamps:
+                self._told = None
                 return
             last = max(changed for changed, _, _ in stamps) / 1e9
             if not is_forced and 0 <= time.time() - last < SETTLED_SECONDS:
                 return
-            self._stamps = stamps
             self._value = self.read()
+            self._stamps, self._told = stamps, None
             log.info("Read %s again", names)
         except (OSError, ValueError, Refusal) as error:
-            log.warning("%s: invalid. The gateway keeps its last version: %s", names, error)
+            if (fault := (stamps, str(error))) != self._told:
+                self._told = fault
+                log.warning("%s: invalid. The gateway keeps its last version: %s", names, error)
 
 
 class WatchedFile(WatchedFiles[Value]):

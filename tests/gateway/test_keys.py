@@ -1,5 +1,6 @@
 """The idempotency key that the gateway gives to an append that has none, and a cluster that wants none (`addKeys: false`)."""
 
+import resource
 import signal
 import socket
 import threading
@@ -101,6 +102,31 @@ def test_an_upstreams_key_is_replaced_while_the_gateway_runs(gateways, tmp_path:
         key.write_text("")
         until(lambda: "keeps its last version" in gateway.output or not client.get("/v0/topics/x").body, "the warning")
         assert client.get("/v0/topics/x").body == b"Bearer second"
+    finally:
+        upstream.stop()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
+def test_a_changed_key_counts_also_if_its_file_could_not_be_read_at_first(gateways, tmp_path: Path) -> None:
+    """No descriptor is free meanwhile, so the file can be looked at, but not opened."""
+    upstream = Served(lambda request: Response(200, [], request.header(b"authorization") or b""))
+    key = tmp_path / "key"
+    key.write_text("first")
+    made = configuration(upstream.listen())
+    made["filterDefinitions"] = [{"name": "key", "type": "ApiKey", "config": {"keyFile": str(key)}}]
+    made["routerDefinitions"][0]["routes"][0]["filters"] = ["key"]
+    try:
+        gateway = gateways(made)
+        client, pid = gateway.client(), gateway.process.pid
+        assert client.get("/v0/topics/x").body == b"Bearer first"
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, before[1]))
+        key.write_text("second")
+        told = f"{key}: invalid. The gateway keeps its last version: [Errno 24]"
+        until(lambda: client.get("/v0/topics/x").body and told in gateway.output, "the look at the file")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        until(lambda: client.get("/v0/topics/x").body == b"Bearer second", "the new key")
+        assert gateway.output.count(told) == 1
     finally:
         upstream.stop()
 

@@ -6,6 +6,7 @@ this one ends the command.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ AWAY_SECONDS = 2.0  # between two calls while the server does not answer
 END_SECONDS = 5.0  # for a command to end after SIGTERM
 MOST_TAIL_BYTES = 4_096  # of standard error, in which the last line is found
 MOST_ERROR = 500  # characters of the error that a failed job keeps: at most 2,000 bytes
+# No memory, process or descriptor is free: the command starts later. After other errors, it would start for no job.
+FULL = frozenset((errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE))
 
 
 class ClaimedJob(msgspec.Struct):
@@ -156,15 +159,25 @@ class Worker:
         claimed = msgspec.json.decode(answer, type=ClaimedJobs).claimed
         self.is_empty = not claimed
         self.claims_at = time.monotonic() + (IDLE_SECONDS if self.is_empty else 0)
-        failed = []
-        for job in claimed:
+        for number, job in enumerate(claimed):
             try:
                 self.running.append(self.begin(job))
-            except OSError as error:  # such as no memory for a process
-                say(f"job {job.seq}: the command did not start: {error}")
-                failed.append(job)
-        if failed:
-            self.settle("nack", failed, delay_ms=self.delay_ms, error="the command did not start")
+            except OSError as error:
+                self.give_back(claimed[number:], error)
+                return
+
+    def give_back(self, jobs: list[ClaimedJob], error: OSError) -> None:
+        """Gives back jobs whose command does not start. Raises Refusal if it would start for no other job.
+
+        Otherwise all jobs of the queue would become dead letters, for example while the program is missing.
+        """
+        why = f"the command did not start: {error}"
+        is_full = error.errno in FULL
+        self.settle("nack", jobs, delay_ms=self.delay_ms if is_full else 0, error="the command did not start")
+        if not is_full:
+            raise Refusal(why)
+        say(f"job {jobs[0].seq}: {why}")
+        self.claims_at = time.monotonic() + AWAY_SECONDS
 
     def begin(self, job: ClaimedJob) -> RunningJob:
         """Starts the command, with the job's JSON as its input."""

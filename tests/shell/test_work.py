@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -166,6 +167,44 @@ def test_a_command_whose_lease_is_lost_is_ended(server: Instance, queue: str, wo
     running.process.send_signal(signal.SIGCONT)
     until(lambda: running.says("job 1 has another worker now: its command is ended"), "the worker to notice")
     assert counts(server, queue) == {"ready": 0, "in_flight": 1, "dead_lettered": 0}
+
+
+def test_a_program_that_cannot_start_ends_the_worker_and_makes_no_dead_letters(
+    server: Instance, queue: str, working: Any, tmp_path: Path
+) -> None:
+    """A file without `#!` is found, but the system cannot start it."""
+    client = HttpClient(server.port)
+    client.put(f"/v0/topics/{queue}", {"max_deliveries": 2, "dead_letter": f"{queue}-dead"})
+    client.append(queue, 1, 2, 3)
+    program = tmp_path / "program"
+    program.write_text("exit 0\n")
+    program.chmod(0o755)
+    ended = working("--once", "--parallel", "2", "--delay-ms", "0", queue, "--", str(program))
+    assert ended.process.wait(DEADLINE) == 1
+    assert ended.output.read_text() == f"topics: the command did not start: [Errno 8] Exec format error: '{program}'\n"
+    assert counts(server, queue) == {"ready": 3, "in_flight": 0, "dead_lettered": 0}
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
+def test_jobs_wait_while_no_descriptor_is_free(server: Instance, queue: str, working: Any, tmp_path: Path) -> None:
+    """The first command runs meanwhile. It ends when the file appears, and those of the others find it."""
+    client, go = HttpClient(server.port), tmp_path / "go"
+    client.put(f"/v0/topics/{queue}", {"lease_ms": 600_000, "max_deliveries": 1000})
+    client.append(queue, 1)
+    program = f"until [ -e {go} ]; do sleep 0.05; done"
+    running = working("--once", "--parallel", "2", "--delay-ms", "0", queue, "--", "sh", "-c", program)
+    until(lambda: counts(server, queue)["in_flight"] == 1, "the first job to run")
+    before = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
+    used = {int(each) for each in os.listdir(f"/proc/{running.process.pid}/fd")}
+    first = min(set(range(len(used) + 1)) - used)  # free. A command needs more than three, and a call one
+    resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (first + 3, before[1]))
+    client.append(queue, 2)
+    until(lambda: running.says("did not start") or running.process.poll() is not None, "a command that does not start")
+    resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, before)
+    go.touch()
+    assert running.process.wait(DEADLINE) == 0
+    assert "job 2: the command did not start: [Errno 24] Too many open files" in running.output.read_text()
+    assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 
+from base.clock import now_ms
 from tests.deadlines import DEADLINE
 from tests.instances import until
 from tests.log.test_eras import connected
-from tests.scripts import append, put_topic
+from tests.scripts import append, delete_topic, put_topic
 from topics import tasks
 from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget
 from topics.config import Config
-from topics.models import TopicHead
+from topics.models import Expiry, TopicHead
+from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = 1_748_470_000_000
@@ -57,6 +59,23 @@ def test_topics_do_not_wait_for_one_that_an_application_holds() -> None:
         thread.submit(work).result(DEADLINE)
     tasks.expire()
     assert counts() == [0, 0, 0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_left_of_a_topic_that_is_deleted_while_a_round_notes_it() -> None:
+    def delete() -> None:
+        try:
+            delete_topic("two", False, now_ms())
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as thread, transaction.atomic():
+        retention.expired_topics(now_ms())
+        thread.submit(delete).result(DEADLINE)
+    assert Expiry.objects.count() == len(NAMES)
+    tasks.expire()
+    assert counts() == [0, 0]
+    assert not Expiry.objects.exists()
 
 
 def test_a_round_ends_after_its_time_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,8 @@ LOCK = "SELECT expire_lock(%s)"
 EXPIRE = """
 SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0
 """
-# When the next record expires. The caller holds the head's lock: a later append to the empty topic unsettles the head.
+# When the next record expires. The caller holds the head's lock: a later append to the empty topic unsettles the head. The
+# row of a deleted topic goes, too, because a delete does not see the row of a round that notes the topic and has not committed.
 NEXT = """
 WITH next AS MATERIALIZED (
     SELECT topic_id, topic_next_ts(topic_id, floor_seq) + ttl_ms AS due_ts

@@ -35,7 +35,7 @@ from watch.outflow import UNSENT_BYTES, outflows
 from watch.registry import Registry
 from wire import limits, metrics
 from wire.access.actor import act_for
-from wire.access.keys import Key, keyring
+from wire.access.keys import Key
 from wire.answer import told_error
 from wire.endpoint import Call
 from wire.process import shutdown
@@ -73,6 +73,7 @@ class Socket(asyncio.Protocol):
         "is_half_closed",
         "is_lost",
         "is_paused",
+        "is_revoked",
         "is_taken_over",
         "key",
         "lines",
@@ -116,7 +117,7 @@ class Socket(asyncio.Protocol):
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
         self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = self.is_half_closed = False
-        self.is_flush_due = False
+        self.is_flush_due = self.is_revoked = False
 
     # -- The transport ------------------------------------------------------------------------------------------------
 
@@ -184,7 +185,7 @@ class Socket(asyncio.Protocol):
             return False  # the transport closes
         self.is_half_closed = True
         self.closing = self.closing or (CloseCode.NORMAL_CLOSURE, "the client has ended its side")
-        self.close_if_answered()
+        self.end_if_answered()
         return True
 
     def pause_writing(self) -> None:
@@ -216,8 +217,8 @@ class Socket(asyncio.Protocol):
             hang_up(self.turn)
         for task in self.tasks.values():
             hang_up(task)
-        del self.streams.streams[self]
         self.streams.exit(self.key)
+        self.end_if_answered()
 
     # -- Messages -----------------------------------------------------------------------------------------------------
 
@@ -289,7 +290,7 @@ class Socket(asyncio.Protocol):
         elif self.is_paused and not self.is_lost:
             self.is_paused = False
             self.transport.resume_reading()
-        self.close_if_answered()
+        self.end_if_answered()
 
     def pause(self) -> None:
         if not self.is_paused and not self.is_lost:
@@ -315,8 +316,7 @@ class Socket(asyncio.Protocol):
     async def begin_in_turn(self, message: bytes, started: float) -> None:
         try:
             await turns.take(self.key.holder, len(message))
-            if not keyring.holds(self.key):
-                raise Unauthorized("the key of this socket was revoked or changed, or has expired")
+            self.check_key()
         except TopicsError as error:
             limits.bodies.release(len(message))
             self.refuse_message(error, message, started)
@@ -351,6 +351,7 @@ class Socket(asyncio.Protocol):
         status, code, body, begun = 200, None, b"", time.perf_counter()
         try:
             with limits.under_way(self.key.holder):
+                self.check_key()
                 if command.op in CALLS:
                     status, body = await self.call(command, started)
                 elif command.op == "subscribe":
@@ -372,6 +373,11 @@ class Socket(asyncio.Protocol):
                 self.log.note(route, command.request_id, started, begun, status, code, body)
             self.answered(command.line)
             del self.tasks[number]  # a callback of the task would cost a step of the event loop
+
+    def check_key(self) -> None:
+        """Raises Unauthorized if the key has ended while a command waited for its turn, or in its line."""
+        if self.is_revoked:
+            raise Unauthorized("the key of this socket was revoked or changed, or has expired")
 
     async def call(self, command: Command, started: float) -> tuple[int, bytes]:
         """Runs the endpoint of HTTP for this command. Returns the status and the body of its answer."""
@@ -421,7 +427,7 @@ class Socket(asyncio.Protocol):
         if self.inbox:
             self.work()
         else:
-            self.close_if_answered()
+            self.end_if_answered()
 
     def refuse_message(self, error: Exception, message: bytes, started: float) -> None:
         """Refuses a message that is no command, or that may not begin."""
@@ -495,19 +501,26 @@ class Socket(asyncio.Protocol):
     def end(self, code: str, message: str) -> None:
         """Called by the registry: the key is no longer valid, or the process is about to exit.
 
-        At an exit, the commands that the server has begun are answered before the close frame.
+        Commands that the server has not begun do not run with a key that is no longer valid. At an exit, the commands that it
+        has begun are answered before the close frame.
         """
         if code == Unauthorized.code:
+            self.is_revoked = True
             self.send(frames.event("error", code=code, message=message))
             self.close(CloseCode.POLICY_VIOLATION, message)
         else:
             self.closing = CloseCode.GOING_AWAY, message
-            self.close_if_answered()
+            self.end_if_answered()
 
-    def close_if_answered(self) -> None:
-        """Closes the socket that is to close, after the last answer."""
-        if self.closing is not None and not self.unanswered and self.turn is None and not self.inbox:
+    def end_if_answered(self) -> None:
+        """After the last answer, closes a socket that is to close. A socket without its client leaves the registry only then,
+        because the registry checks the key for the commands that wait."""
+        if self.unanswered or self.turn is not None or self.inbox:
+            return
+        if self.closing is not None:
             self.close(*self.closing)
+        if self.is_lost:
+            self.streams.streams.pop(self, None)
 
     def expire(self, now: float) -> None:
         """Called by the server after the deadline: nothing arrived for PING_SECONDS, or the socket was to end."""

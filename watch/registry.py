@@ -57,7 +57,8 @@ class Open(Protocol):
 class Registry:
     """The open streams and their counts. Lives in the hub's event loop. The hub calls count, save and check_keys once a second.
 
-    `streams` has the key of each open stream, or None for a stream of the console, because its user has no key.
+    `streams` has the key of each open stream, or None for a stream of the console, because its user has no key. A WebSocket
+    stays there until its last command has ended.
     `own` and `others` count streams by holder (a key or an address). `own` is exact for this process. `others` has the numbers of
     the last exchange. `closing` holds the last positions of sessions whose streams have ended and are not saved yet.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.sockets.client import Socket
 from tests.watch.wire import Api, new_name
@@ -168,6 +169,41 @@ def test_a_shutdown_answers_a_message_that_waits(instances: Callable[..., Instan
             assert second.next("ack", "error")["op"] == "ack"
             assert second.closed() == 1001
             assert stopping.result() == 0
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["the client stays", "the client is gone"])
+def test_publishes_that_wait_do_not_run_with_a_revoked_key(instances: Callable[..., Instance], leaves: bool) -> None:
+    """The first one waits for the topic, which an application holds, and the others behind it."""
+    instance = instances(
+        TOPICS_API_KEYS="all:read+write+admin", WEB_WORKERS="1", TOPICS_LOCK_TIMEOUT_MS=str(round(DEADLINE * 1000))
+    )
+    api = Api(instance.port, "all")
+    api.append("t", 0)
+
+    def refused() -> float:
+        found = api.call("GET", "/v0/metrics", Accept="application/json").body["metrics"]["topics_http_requests"]
+        told = {"method": "WS", "route": "/v0/ws publish", "status": "401"}
+        return sum(each["value"] for each in found["samples"] if each["labels"] == told)
+
+    with instance.connect() as database, instance.connect() as application:
+        database.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, delete_scope, admin, prefixes, created_ts)"
+            " VALUES ('omega', sha256('omega'), true, true, false, false, '', 0)"
+        )
+        until(lambda: Api(instance.port, "omega").call("GET", "/v0/topics").status == 200, "the key to be known")
+        with Socket(instance.port, "omega") as socket, Socket(instance.port, "omega") as other:
+            with application.transaction():
+                application.execute("SELECT FROM topics_topichead FOR UPDATE")
+                for head in range(1, 6):
+                    socket.send("publish", topic="t", records=[{"data": head}], expected_head=head)
+                if leaves:
+                    socket.connection.close()
+                else:
+                    socket.ask("ping")  # the publishes have arrived
+                database.execute("UPDATE topics_apikey SET revoked_ts = 1")
+                assert other.closed() == 1008
+            until(lambda: refused() == 4, "the refusals")
+    assert records(api, "t") == [0, 1]
 
 
 def test_frames_that_are_no_commands_close_the_socket(server: Instance) -> None:

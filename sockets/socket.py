@@ -47,6 +47,8 @@ LONGEST_MESSAGE = upload.MAX_BODY_BYTES  # of a publish. Other commands have les
 LINGER_SECONDS = 2.0  # for the client to read the close frame and end its side
 MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no further command until one is answered.
 COUNTED_BYTES = 64 * 1024  # of an incomplete message. From here on it counts among the bodies of this process.
+# A client that compresses is read in parts, because a read of uvloop (256 KB) can become 250 MB, and a part only 4 MiB.
+PART_BYTES = 4 * 1024
 LONGEST_REASON = 120  # characters of a close frame's reason, which are ASCII
 ROUTE = "/v0/ws"
 UTF8 = codecs.getincrementaldecoder("utf-8")
@@ -57,7 +59,7 @@ class Socket(asyncio.Protocol):
 
     `unanswered`: commands that are read and not answered. `turn`: the task of a large message that waits for its turn. `inbox`:
     messages that wait behind it, or because too many are unanswered. Meanwhile, or while the client does not take the frames
-    (`is_slow`), the server does not read from the client.
+    (`is_slow`), the server does not read from the client. `unread`: bytes of a client that compresses, which are read next.
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class Socket(asyncio.Protocol):
         "is_flush_due",
         "is_half_closed",
         "is_lost",
+        "is_part_due",
         "is_paused",
         "is_revoked",
         "is_taken_over",
@@ -90,6 +93,7 @@ class Socket(asyncio.Protocol):
         "transport",
         "turn",
         "unanswered",
+        "unread",
         "waiting_since",
         "was_pinged",
     )
@@ -109,6 +113,7 @@ class Socket(asyncio.Protocol):
         self.lines: dict[str, CommandLine] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}  # by number. Keeps the tasks from being garbage-collected
         self.command_count = 0  # of the commands that were started: the number of the last task
+        self.unread = bytearray()
         self.partial = bytearray()  # the fragments of a message
         self.decoder: codecs.IncrementalDecoder | None = None  # of a message in fragments
         self.arrived = 0  # bytes of an incomplete message in this period (mark)
@@ -117,7 +122,7 @@ class Socket(asyncio.Protocol):
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
         self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = self.is_half_closed = False
-        self.is_flush_due = self.is_revoked = False
+        self.is_flush_due = self.is_part_due = self.is_revoked = False
 
     # -- The transport ------------------------------------------------------------------------------------------------
 
@@ -140,6 +145,22 @@ class Socket(asyncio.Protocol):
         self.was_pinged = False
         if self.protocol.has_failed():
             return
+        if self.protocol.extensions:
+            self.unread += data
+            self.read_part()
+        else:
+            self.take_bytes(data)
+
+    def read_part(self) -> None:
+        """Takes the next part of `unread`. Other connections have their turn before the part behind it (work)."""
+        self.is_part_due = False
+        part = bytes(self.unread[:PART_BYTES])
+        del self.unread[:PART_BYTES]
+        if part:
+            self.take_bytes(part)
+
+    def take_bytes(self, data: bytes) -> None:
+        """Takes the messages in these bytes, and begins commands."""
         if self.arrived == 0:
             self.begin_period()
         self.arrived += len(data)
@@ -151,7 +172,9 @@ class Socket(asyncio.Protocol):
             data = data[rest:]
         if data and not self.protocol.has_failed():
             self.read(data)
-        self.closing = self.protocol.failure or self.closing
+        if self.protocol.has_failed():
+            self.closing = self.protocol.failure
+            self.unread.clear()
         self.count_partial()
         self.mark()
         self.work()
@@ -204,9 +227,10 @@ class Socket(asyncio.Protocol):
         if self.is_lost:
             return
         self.is_lost = True
-        self.inbox.clear()
-        limits.bodies.release(self.counted)
+        limits.bodies.release(self.counted + sum(map(len, self.inbox)))
         self.counted = 0
+        self.inbox.clear()
+        self.unread.clear()
         self.server.leave(self)
         outflows.remove(self)
         if self.subscriptions is not None:
@@ -237,8 +261,7 @@ class Socket(asyncio.Protocol):
         except UnicodeDecodeError:
             self.refuse_text()
         else:
-            self.inbox.append(text)
-            self.arrived = 0
+            self.keep(text)
 
     def take(self, frame: Frame) -> None:
         """Takes a frame. The protocol itself answers pings and the close frame, and refuses invalid frames."""
@@ -260,16 +283,30 @@ class Socket(asyncio.Protocol):
             return
         self.partial += frame.data
         if frame.fin:
-            self.inbox.append(bytes(self.partial))
+            message = bytes(self.partial)
             self.partial.clear()
-            self.decoder, self.arrived = None, 0
+            self.decoder = None
+            self.keep(message)
+
+    def keep(self, message: bytes) -> None:
+        """Puts a message into the inbox, or refuses it if this process holds too many bytes. They are held until its answer."""
+        self.arrived = 0
+        limits.bodies.release(self.counted)  # for what of the message had arrived before
+        self.counted = 0
+        try:
+            limits.bodies.hold(len(message))
+        except Throttled as error:
+            self.refuse_message(error, message, time.perf_counter())
+        else:
+            self.inbox.append(message)
 
     def refuse_text(self) -> None:
         self.protocol.fail(CloseCode.INVALID_DATA, "the text is not UTF-8")
 
     def count_partial(self) -> None:
-        """Counts the bytes of an incomplete message among the bodies of this process. Closes the socket if it has too many."""
-        size = len(self.protocol.reader.buffer) + len(self.partial)
+        """Counts the bytes of an incomplete message, and unread ones, among the bodies of this process. Closes the socket if it
+        has too many."""
+        size = len(self.protocol.reader.buffer) + len(self.partial) + len(self.unread)
         size = size if size >= COUNTED_BYTES else 0
         if size > self.counted:
             try:
@@ -287,6 +324,11 @@ class Socket(asyncio.Protocol):
             self.take_message(self.inbox.popleft())
         if self.inbox or self.turn is not None or self.is_slow:
             self.pause()
+        elif self.unread:
+            self.pause()
+            if not self.is_part_due:
+                self.is_part_due = True
+                self.loop.call_soon(self.read_part)
         elif self.is_paused and not self.is_lost:
             self.is_paused = False
             self.transport.resume_reading()
@@ -304,9 +346,8 @@ class Socket(asyncio.Protocol):
         started = time.perf_counter()
         try:
             shutdown.check()
-            limits.bodies.hold(len(message))
         except TopicsError as error:
-            self.refuse_message(error, message, started)
+            self.drop(error, message, started)
             return
         if len(message) > upload.SMALL:
             self.turn = self.loop.create_task(self.begin_in_turn(message, started))
@@ -318,20 +359,18 @@ class Socket(asyncio.Protocol):
             await turns.take(self.key.holder, len(message))
             self.check_key()
         except TopicsError as error:
-            limits.bodies.release(len(message))
-            self.refuse_message(error, message, started)
+            self.drop(error, message, started)
         else:
             self.begin(message, started)
         self.turn = None
         self.work()
 
     def begin(self, message: bytes, started: float) -> None:
-        """Begins a command, or puts the command into a line. The bytes of the message are held until its answer."""
+        """Begins a command, or puts the command into a line."""
         try:
             command = commands.read(message, self.key)
         except Exception as error:
-            limits.bodies.release(len(message))
-            self.refuse_message(error, message, started)
+            self.drop(error, message, started)
             return
         self.unanswered += 1
         if command.line is None:
@@ -429,6 +468,11 @@ class Socket(asyncio.Protocol):
         else:
             self.end_if_answered()
 
+    def drop(self, error: Exception, message: bytes, started: float) -> None:
+        """Refuses a message of the inbox, whose bytes were held."""
+        limits.bodies.release(len(message))
+        self.refuse_message(error, message, started)
+
     def refuse_message(self, error: Exception, message: bytes, started: float) -> None:
         """Refuses a message that is no command, or that may not begin."""
         request_id = commands.request_id_of(message)
@@ -515,7 +559,7 @@ class Socket(asyncio.Protocol):
     def end_if_answered(self) -> None:
         """After the last answer, closes a socket that is to close. A socket without its client leaves the registry only then,
         because the registry checks the key for the commands that wait."""
-        if self.unanswered or self.turn is not None or self.inbox:
+        if self.unanswered or self.turn is not None or self.inbox or self.unread:
             return
         if self.closing is not None:
             self.close(*self.closing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import zlib
 from typing import Any, NamedTuple
 
 from tests.deadlines import DEADLINE
@@ -13,8 +14,11 @@ CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MASK = b"\x37\xfa\x21\x3d"
 HANDSHAKE = (
     "GET /v0/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n%s\r\n"
 )
+DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
+ZIPPED = 0x40  # the reserved bit of a compressed message
+TAIL = b"\0\0\xff\xff"  # of a message that is compressed, and not sent
 
 
 class Received(NamedTuple):
@@ -46,17 +50,25 @@ def frame(opcode: int, data: bytes = b"", fin: bool = True, reserved: int = 0, m
     return head + MASK + bytes(byte ^ MASK[at % 4] for at, byte in enumerate(data))
 
 
+def zipped(text: bytes) -> bytes:
+    """The bytes of a compressed message."""
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    data = deflate.compress(text) + deflate.flush(zlib.Z_SYNC_FLUSH)
+    return frame(TEXT, data.removesuffix(TAIL), reserved=ZIPPED >> 4)
+
+
 def close(code: int | None = None, reason: bytes = b"") -> bytes:
     return frame(CLOSE, b"" if code is None else struct.pack("!H", code) + reason)
 
 
 class RawSocket:
-    """An open socket."""
+    """An open socket. `zips`: the server may compress."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, zips: bool = False) -> None:
+        self.zips = zips
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(HANDSHAKE.encode())
+        self.socket.sendall((HANDSHAKE % (DEFLATE if zips else "")).encode())
         self.file = self.socket.makefile("rb")
         assert self.file.readline().split()[1] == b"101"
         while self.file.readline().strip():
@@ -77,13 +89,17 @@ class RawSocket:
         if len(head) < 2:
             return None
         assert not head[1] & 0x80, "a server masks no frame"
-        assert head[0] & 0xF0 == 0x80, "the server sends whole frames without reserved bits"
+        is_zipped = self.zips and bool(head[0] & ZIPPED)
+        assert head[0] & 0xF0 == (0x80 | ZIPPED if is_zipped else 0x80), "whole frames, without other reserved bits"
         size = head[1]
         if size == 126:
             (size,) = struct.unpack("!H", self.read(2))
         elif size == 127:
             (size,) = struct.unpack("!Q", self.read(8))
-        return Received(head[0] & 0x0F, self.read(size))
+        data = self.read(size)
+        if is_zipped:
+            data = zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(data + TAIL)
+        return Received(head[0] & 0x0F, data)
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer only at the end of the connection. Nothing is read ahead, so that a test can select."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from select import select
+from socket import SHUT_WR
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from sockets.socket import PART_BYTES
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
+from tests.sockets import raw
 from tests.sockets.client import Socket
+from tests.sockets.raw import RawSocket
 from tests.watch.wire import Api, new_name
 
 MIB = 1024 * 1024
@@ -154,6 +159,37 @@ def test_a_waiting_message_ends_with_its_socket(instances: Callable[..., Instanc
             first.ask("ping")  # what arrived before is read, so no probe takes its room
             until(lambda: first.publish("t", "y" * 60_000)["op"] == "error", "the messages to be held")
         until(lambda: first.publish("t", "y" * 60_000)["op"] == "ack", "the messages to be released")
+
+
+def test_compressed_messages_of_one_packet_are_read_in_parts_and_held(instances: Callable[..., Instance]) -> None:
+    """A byte takes a second, so the first message waits for its turn. There is room for the messages of one part."""
+    message = json.dumps({"op": "publish", "topic": "t", "records": [{"data": "x" * 100_000}]}).encode()
+    compressed = raw.zipped(message)
+    room = PART_BYTES // len(compressed) * len(message)
+    instance = instances(
+        WEB_WORKERS="1",
+        TOPICS_WS_DEFLATE="1",
+        TOPICS_LARGE_BODIES_RATE="1",
+        TOPICS_MAX_BODIES_BYTES=str(room + 30_000),
+    )
+    with Socket(instance.port) as other, RawSocket(instance.port, zips=True) as client:
+        assert other.publish("t", "x" * 100_000)["op"] == "ack"
+        client.send(compressed * 400)
+        other.ask("ping")  # what arrived before is read
+        assert other.publish("t", "y" * 60_000)["detail"]["limit"] == "bodies_bytes"
+        assert select([client.socket], [], [], 0)[0] == []  # none of them was refused
+
+
+def test_all_compressed_messages_of_a_packet_are_answered(instances: Callable[..., Instance]) -> None:
+    """More of them than a socket can have unanswered, of a client that has ended its side."""
+    instance = instances(TOPICS_WS_DEFLATE="1", WEB_WORKERS="1")
+    message = b'{"op": "publish", "topic": "t", "records": [{"data": %d}]}'
+    with RawSocket(instance.port, zips=True) as client:
+        client.send(b"".join(raw.zipped(message % number) for number in range(600)))
+        client.socket.shutdown(SHUT_WR)
+        *answers, end = client.rest()
+        assert [each.json["last_seq"] for each in answers] == list(range(1, 601))
+        assert end.code == 1000
 
 
 def test_a_shutdown_answers_a_message_that_waits(instances: Callable[..., Instance]) -> None:

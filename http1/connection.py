@@ -205,21 +205,18 @@ class Connection(asyncio.Protocol):
 
     def want_body(self) -> None:
         request, queue = self.reader.current, self.exchanges.queue
-        if request is not None and queue and queue[0].request is request:
-            for place, (name, _) in enumerate(request.headers):
-                if name == b"expect":
-                    del request.headers[place]
-                    if queue[0].state is not BEGUN:  # otherwise the word would be a part of the answer
-                        self.transport.write(CONTINUE)
-                    self.deadline = NEVER  # the client's time begins now
-                    self.mark()
-                    break
+        if request is not None and request.awaits_word and queue and queue[0].request is request:
+            request.awaits_word = False
+            if queue[0].state is not BEGUN:  # otherwise the word would be a part of the answer
+                self.transport.write(CONTINUE)
+            self.deadline = NEVER  # the client's time begins now
+            self.mark()
 
     @property
     def is_body_wanted(self) -> bool:
         """Whether the client has to send the body now. It may wait for the word to continue."""
         request = self.reader.current
-        return not self.paused and request is not None and all(name != b"expect" for name, _ in request.headers)
+        return not self.paused and request is not None and not request.awaits_word
 
     # -- Answers, from the exchanges ---------------------------------------------------------------------------------
 

@@ -33,11 +33,13 @@ class Request:
     """One request of a connection. `context`, `span` and `state` belong to the handler. A connection's requests share `state`.
 
     `by_name`: the headers by name, with the last value of a repeated header.
+    `awaits_word`: the client may send the body only after `100 Continue`.
     `added`: more headers of the answer, whichever part of the server makes the answer.
     """
 
     __slots__ = (
         "added",
+        "awaits_word",
         "body",
         "by_name",
         "context",
@@ -67,6 +69,7 @@ class Request:
     ) -> None:
         self.method, self.target, self.headers, self.body = method, target, headers, body
         self.by_name = dict(headers)
+        self.awaits_word = b"expect" in self.by_name
         self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
         self.state = {} if state is None else state
         self.added: Headers = []

@@ -343,9 +343,12 @@ def test_a_client_that_waits_for_a_word_is_not_slow(waiting: Waiting) -> None:
         assert statuses(some(opened, b"\r\n\r\n3")) == [200]
 
 
-def test_its_time_begins_with_the_word(waiting: Waiting) -> None:
+@pytest.mark.parametrize("fields", [1, 2])
+def test_its_time_begins_with_the_word(waiting: Waiting, fields: int) -> None:
+    """Also if a client says twice that it waits."""
+    field = b"expect: 100-continue\r\n"
     with waiting.served.connection() as opened:
-        opened.sendall(EXPECT)
+        opened.sendall(EXPECT.replace(field, field * fields))
         until(lambda: waiting.waits, "the request")
         waiting.served.later(20)
         waiting.go()

@@ -69,7 +69,8 @@ class Request:
     ) -> None:
         self.method, self.target, self.headers, self.body = method, target, headers, body
         self.by_name = dict(headers)
-        self.awaits_word = b"expect" in self.by_name
+        # RFC 9110, 10.1.1: a client of HTTP/1.0 would take the word for its answer.
+        self.awaits_word = b"expect" in self.by_name and version != "1.0"
         self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
         self.state = {} if state is None else state
         self.added: Headers = []

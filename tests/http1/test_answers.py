@@ -357,6 +357,15 @@ def test_its_time_begins_with_the_word(waiting: Waiting, fields: int) -> None:
         assert statuses(rest(opened)) == [400]
 
 
+def test_no_word_comes_to_http_1_0_and_the_client_has_its_time(waiting: Waiting) -> None:
+    with waiting.served.connection() as opened:
+        opened.sendall(EXPECT.replace(b"HTTP/1.1", b"HTTP/1.0"))
+        until(lambda: waiting.waits, "the request")
+        waiting.go()
+        waiting.served.later(20)
+        assert statuses(rest(opened)) == [400]
+
+
 def test_no_word_comes_within_an_answer_and_the_client_has_its_time(serve) -> None:
     ended: list[str] = []
 

@@ -19,8 +19,9 @@ from http1.limits import Limits, head_too_large
 from http1.messages import Headers, Request
 
 # httptools knows some 40 methods and fails on others. A request with a strange method must be read too, and get its own refusal.
+# CONNECT is not replaced, because its target, a host and a port, is a target of no other method.
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE")  # others: 501
-USUAL = re.compile(rb"(?:\r?\n)*(?:%b) " % "|".join(METHODS).encode())
+USUAL = re.compile(rb"(?:\r?\n)*(?:%b) " % "|".join((*METHODS, "CONNECT")).encode())
 STRANGE = re.compile(rb"((?:\r?\n)*)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
 BEGUN = re.compile(rb"(?:\r?\n)*[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")  # a method without its end
 LONGEST_METHOD = 80  # bytes, with the line ends before it

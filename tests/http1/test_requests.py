@@ -103,6 +103,13 @@ def test_an_unknown_method_is_501_and_ends_the_connection(echoing: Served, metho
         assert b"connection: close\r\n" in answers
 
 
+def test_connect_is_405_and_ends_the_connection(echoing: Served) -> None:
+    for before in (b"", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"):
+        answers = echoing.exchange(before + b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n" + LAST)
+        assert statuses(answers)[-1] == 405
+        assert b"/last" not in answers
+
+
 def test_options_of_the_server_name_the_methods(echoing: Served) -> None:
     answers = echoing.exchange(b"OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n" + LAST)
     assert statuses(answers) == [204, 200]

@@ -330,6 +330,57 @@ def test_a_partitioned_table_is_captured_as_one(shop: Client, relay: Relay) -> N
     ]
 
 
+LABEL = """
+CREATE FUNCTION shop.label() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE shop.orders SET state = 'labelled' WHERE state IS NULL;
+    RETURN NULL;
+END
+$$
+"""
+TRIGGERS = [
+    ("TRIGGER label AFTER INSERT ON shop.orders FOR EACH ROW", True),
+    ("TRIGGER label AFTER INSERT ON shop.orders FOR EACH STATEMENT", True),
+    ("TRIGGER zz_label AFTER INSERT ON shop.orders FOR EACH STATEMENT", False),
+    ("CONSTRAINT TRIGGER label AFTER INSERT ON shop.orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW", False),
+]
+
+
+@pytest.mark.parametrize(("trigger", "is_early"), TRIGGERS)
+def test_a_trigger_that_changes_its_own_table_arrives_in_order_or_is_warned_of(
+    trigger: str, is_early: bool, shop: Client, relay: Relay
+) -> None:
+    """A foreign key's own triggers are never warned of: PostgreSQL runs what they fire in the right order."""
+    shop.execute("ALTER TABLE shop.orders ADD part_of int REFERENCES shop.orders ON DELETE CASCADE")
+    shop.execute(LABEL)
+    shop.execute(f"CREATE {trigger} EXECUTE FUNCTION shop.label()".encode())
+    warnings: list[str | None] = []
+    shop.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+    shop.execute("SELECT topics.capture('shop.orders', 'labels')")
+    told_of = ["what these triggers change in shop.orders arrives before the changes that fire them: label"]
+    assert warnings == (told_of if is_early else [])
+    if not is_early:
+        shop.execute("INSERT INTO shop.orders VALUES (1), (2)")
+        shop.execute("INSERT INTO shop.orders (id, part_of) VALUES (3, 1)")
+        shop.execute("DELETE FROM shop.orders WHERE id = 1")
+        finish(relay)
+        assert followed(told("labels")) == held(shop, "shop.orders")
+
+
+def test_a_trigger_of_a_partition_is_warned_of(shop: Client) -> None:
+    shop.execute(LABEL)
+    shop.execute("CREATE TABLE shop.parts (id int PRIMARY KEY) PARTITION BY LIST (id)")
+    shop.execute("CREATE TABLE shop.one PARTITION OF shop.parts FOR VALUES IN (1)")
+    for name in ("parts", "one"):
+        trigger = f"CREATE TRIGGER on_{name} AFTER INSERT ON shop.{name} FOR EACH ROW EXECUTE FUNCTION shop.label()"
+        shop.execute(trigger.encode())
+    warnings: list[str | None] = []
+    shop.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+    shop.execute("SELECT topics.capture('shop.parts', 'parts')")
+    (warning,) = warnings
+    assert str(warning).endswith(": on_one, on_parts")
+
+
 REFUSED = [
     ("CREATE TABLE shop.t (a int)", "'shop.t', 't'", "no primary key"),
     ("CREATE TABLE shop.t (a int)", "'shop.t', 't', key => 'a'", "no unique index"),

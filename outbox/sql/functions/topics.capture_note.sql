@@ -11,6 +11,7 @@ DECLARE
     listed text[] := regexp_split_to_array(btrim(capture_note.columns), '\s*,\s*');
     found  text[];
     made   bigint;
+    early  text;  -- the triggers of the table that run before ours
 BEGIN
     PERFORM door_check(capture_note.topic, 'write');
     PERFORM door_name(capture_note.topic, 'topic');
@@ -48,6 +49,16 @@ BEGIN
            capture_note.on_error = 'fail', CASE WHEN capture_note.snapshot THEN 'running' ELSE 'none' END
       FROM pg_namespace n WHERE n.oid = known.relnamespace
     RETURNING id INTO made;
+    -- The statement of a trigger ends, with its own capture, before the statement that fired it is captured. PostgreSQL runs the triggers
+    -- of rows before those of statements, each kind in the order of names, and deferred ones at the commit.
+    SELECT string_agg(quote_ident(tgname), ', ' ORDER BY tgname) INTO early
+      FROM pg_trigger
+     WHERE tgrelid IN (SELECT known.oid UNION ALL SELECT relid FROM pg_partition_tree(known.oid)) AND NOT tgisinternal AND tgparentid = 0
+       AND tgtype & 2 = 0 AND NOT tginitdeferred AND (tgtype & 1 = 1 OR tgname < 'topics_capture_');  -- AFTER, and FOR EACH ROW
+    IF early IS NOT NULL THEN
+        RAISE WARNING 'what these triggers change in % arrives before the changes that fire them: %', known.oid::regclass, early
+            USING HINT = 'Change rows of the same table in a trigger FOR EACH STATEMENT, with a name behind topics_capture.';
+    END IF;
     RETURN made;
 END
 $$;

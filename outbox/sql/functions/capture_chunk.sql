@@ -12,6 +12,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     known outbox_capture;
+    whole text;
     names text;
     texts text;
     start text;
@@ -19,18 +20,20 @@ DECLARE
 BEGIN
     SELECT * INTO known FROM outbox_capture WHERE id = p_id;
     PERFORM capture_check_snapshot(known.relid, known.key, known.columns);
+    SELECT string_agg(format('%I', name), ', ') INTO whole FROM capture_columns(known.relid, known.key, known.columns);
     SELECT string_agg(format('%I', name), ', ' ORDER BY key_place), string_agg(format('concat(%I)', name), ', ' ORDER BY key_place),
            string_agg(format('%L::%s', known.after[key_place], type), ', ' ORDER BY key_place)
       INTO names, texts, start
       FROM capture_columns(known.relid, known.key, known.columns)
      WHERE key_place > 0;
-    -- The entries come in the order of the rows, so each has the key at the same place.
+    -- The entries come in the order of the rows, so each has the key at the same place. No other column is read, because PostgreSQL
+    -- would compute the virtual generated ones, and their expression can fail.
     FOR entry, reached IN EXECUTE format(
-        'WITH rows_after AS MATERIALIZED (SELECT * FROM %s%s ORDER BY %s LIMIT %s), '
+        'WITH rows_after AS MATERIALIZED (SELECT %s FROM %s%s ORDER BY %s LIMIT %s), '
         'keys AS (SELECT ARRAY[%s] AS reached, row_number() OVER () AS place FROM rows_after) '
         'SELECT told.entry, keys.reached FROM (%s) told JOIN keys ON keys.place = told.place ORDER BY told.place',
-        known.relid::regclass, CASE WHEN known.after IS NOT NULL THEN format(' WHERE (%s) > (%s)', names, start) ELSE '' END, names, p_rows, texts,
-        capture_sql(known, known.relid, 'READ'))
+        whole, known.relid::regclass, CASE WHEN known.after IS NOT NULL THEN format(' WHERE (%s) > (%s)', names, start) ELSE '' END, names,
+        p_rows, texts, capture_sql(known, known.relid, 'READ'))
     LOOP
         RETURN NEXT;
         sent := sent + octet_length(entry);

@@ -1,6 +1,7 @@
 -- Returns the captured columns of a table in their order, and the place of each in the key (NULL: it has none). `kind` says how
 -- capture_value shows it, `is_filled` that it is never NULL. `type` is the SQL of its type, or of the base type of a domain. NULL: a
--- snapshot cannot have the order of the column. Raises an error if the table lacks a column or the key.
+-- snapshot cannot have the order of the column. Raises an error if the table lacks a column or the key. Virtual generated columns are left
+-- out, because the rows of a trigger have NULL in place of their values.
 CREATE OR REPLACE FUNCTION capture_columns(p_relid oid, p_key text[], p_columns text[])
 RETURNS TABLE (name text, key_place int, kind text, is_filled boolean, type text)
 LANGUAGE plpgsql STABLE AS $$
@@ -25,7 +26,7 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE typed AS (
         SELECT attnum, attname, attnotnull, atttypid AS declared, atttypid AS id, atttypmod AS mod FROM pg_attribute
-         WHERE attrelid = p_relid AND attnum > 0 AND NOT attisdropped
+         WHERE attrelid = p_relid AND attnum > 0 AND NOT attisdropped AND attgenerated <> 'v'
            AND (p_columns IS NULL OR attname = ANY (p_columns) OR attname = ANY (keys))
          UNION ALL
         SELECT attnum, attname, attnotnull, declared, typbasetype, typtypmod FROM typed JOIN pg_type t ON t.oid = id WHERE typtype = 'd')

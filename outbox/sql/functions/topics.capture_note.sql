@@ -10,6 +10,7 @@ DECLARE
     keys   text[] := regexp_split_to_array(btrim(capture_note.key), '\s*,\s*');
     listed text[] := regexp_split_to_array(btrim(capture_note.columns), '\s*,\s*');
     found  text[];
+    odd    text;  -- a column that no change can tell
     made   bigint;
     early  text;  -- the triggers of the table that run before ours
 BEGIN
@@ -31,6 +32,11 @@ BEGIN
         PERFORM door_refuse('invalid_request', format('invalid on_error %L: expected skip or fail', capture_note.on_error));
     ELSIF EXISTS (SELECT FROM outbox_capture WHERE relid = known.oid) THEN
         PERFORM door_refuse('invalid_request', format('%s is captured already: call topics.uncapture first', known.oid::regclass));
+    END IF;
+    SELECT attname INTO odd FROM pg_attribute WHERE attrelid = known.oid AND attname = ANY (keys || listed) AND attgenerated = 'v';
+    IF odd IS NOT NULL THEN
+        PERFORM door_refuse('invalid_request', format('%I of %s is a virtual generated column, whose values no trigger gets: make it STORED', odd,
+                                                      known.oid::regclass));
     END IF;
     SELECT array_agg(name ORDER BY name) INTO found FROM capture_columns(known.oid, keys, listed) WHERE key_place > 0;
     IF NOT EXISTS (

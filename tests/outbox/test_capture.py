@@ -358,6 +358,30 @@ def test_a_partitioned_table_is_captured_as_one(shop: Client, relay: Relay) -> N
     ]
 
 
+DROPS = """
+CREATE TABLE shop.parts (id int, region text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE shop.eu PARTITION OF shop.parts FOR VALUES IN ('eu');
+CREATE TABLE shop.us PARTITION OF shop.parts FOR VALUES IN ('us');
+CREATE FUNCTION shop.drop_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN new.id > 1 THEN new END; END $$;
+CREATE TRIGGER drop_first BEFORE INSERT ON shop.us FOR EACH ROW EXECUTE FUNCTION shop.drop_first();
+"""
+
+
+def test_a_row_that_a_partition_drops_is_a_loss(shop: Client, relay: Relay) -> None:
+    """The other rows of the UPDATE have no old values that are sure to be theirs."""
+    shop.execute(DROPS)
+    shop.execute("SELECT topics.capture('shop.parts', 'parts')")
+    shop.execute("INSERT INTO shop.parts VALUES (1, 'eu'), (2, 'eu'), (3, 'eu')")
+    shop.execute("UPDATE shop.parts SET region = 'us'")
+    shop.execute("DELETE FROM shop.parts WHERE id = 3")
+    finish(relay)
+    assert lost("parts", 3) == ("capture", 6)
+    assert [(tag, change["op"]) for tag, change in told("parts")][3:] == [('[3,"us"]', "delete")]
+    assert shop.execute("SELECT lost, left(error, 32) FROM topics.captures").fetchall() == [
+        (3, "a trigger of a partition dropped")
+    ]
+
+
 LABEL = """
 CREATE FUNCTION shop.label() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -3,7 +3,8 @@
 -- rows_before and rows_after, or READ with rows of the table itself as rows_after, for a snapshot.
 --
 -- If an UPDATE changes a key, the row has two entries: a delete of the old key and an insert of the new one. PostgreSQL checks the unique
--- index at each row, so such pairs in the order of rows are a history that a reader can follow. Both transition tables have this order.
+-- index at each row, so such pairs in the order of rows are a history that a reader can follow. Both transition tables have this order, and
+-- capture_changes refuses those that differ in the number of rows.
 CREATE OR REPLACE FUNCTION capture_sql(known outbox_capture, p_relid oid, p_op text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -31,6 +31,11 @@ BEGIN
         RETURN NULL;
     END IF;
     BEGIN
+        IF TG_OP = 'UPDATE' THEN
+            IF (SELECT count(*) FROM rows_before) <> (SELECT count(*) FROM rows_after) THEN  -- capture_sql pairs them by their order
+                PERFORM door_refuse('invalid_request', 'a trigger of a partition dropped a row that an UPDATE moved there, so no old row has a sure pair');
+            END IF;
+        END IF;
         meta := json_build_object('table', TG_TABLE_SCHEMA || '.' || TG_TABLE_NAME, 'xid', pg_current_xact_id()::text::bigint);
         IF TG_OP = 'TRUNCATE' THEN
             INSERT INTO outbox_emitted (size, topic, key, data, meta)

@@ -442,6 +442,7 @@ REFUSED = [
     ("CREATE TABLE shop.t (a int PRIMARY KEY)", "'shop.t', 't', columns => 'c'", "no column c"),
     ("CREATE TABLE shop.t (a int PRIMARY KEY)", "'shop.t', 't', on_error => 'ignore'", "expected skip or fail"),
     ("CREATE TABLE shop.t (a int PRIMARY KEY)", "'shop.t', 'a b'", "invalid topic"),
+    ("CREATE TABLE shop.t (a int PRIMARY KEY)", "'shop.t', 'bus:t'", "takes events alone"),
     ("CREATE UNLOGGED TABLE shop.t (a int PRIMARY KEY)", "'shop.t', 't'", "durable rows"),
     ("CREATE VIEW shop.t AS SELECT 1", "'shop.t', 't'", "durable rows"),
     ("SELECT 1", "'outbox_emitted', 't'", "is a table of topics"),

@@ -28,6 +28,8 @@ BEGIN
     ELSIF known.relnamespace = current_schema()::regnamespace
           AND known.relname ~ '^(topics|outbox|door|queues|groups|mirrors|routers|push|pipeline|console|store)_' THEN
         PERFORM door_refuse('invalid_request', format('%s is a table of topics', known.oid::regclass));
+    ELSIF capture_note.topic LIKE 'bus:%' THEN
+        PERFORM door_refuse('invalid_request', format('%L is a topic of the push bus, which takes events alone: name another topic', capture_note.topic));
     ELSIF capture_note.on_error IS NULL OR capture_note.on_error NOT IN ('skip', 'fail') THEN
         PERFORM door_refuse('invalid_request', format('invalid on_error %L: expected skip or fail', capture_note.on_error));
     ELSIF EXISTS (SELECT FROM outbox_capture WHERE relid = known.oid) THEN

@@ -61,9 +61,34 @@ for refused in (lambda: Order(total=4).save(using="other"), Order.objects.using(
         print(error)
 print(Order.objects.count())
 """
+STORED = """
+from django.core import serializers
+from django.db.models import F
+from shop.models import Bundle, Item
+item = Item.objects.create(count=1)
+item.count, item.name = 9, "tea"
+item.save(update_fields=["name"])
+item.save(update_fields=[])
+print(item.count)
+item.count = F("count") + 1
+item.save()
+Item(id=item.id, count=5, name="pot").save()
+Item.objects.defer("name").get().save(False, False, "default")
+gone = Item.objects.get()
+item.delete()
+gone.delete()
+bundle = Bundle.objects.create(count=2, size=3)
+bundle.save()
+bundle.delete()
+Bundle.objects.create(count=2, size=4)
+Item.objects.create(count=7)
+Item.objects.defer("count").all().delete()
+next(serializers.deserialize("json", '[{"model": "shop.item", "pk": 50, "fields": {"count": 1}}]')).save()
+Item.objects.create(id=51)
+"""
 CAPTURED = """
 import json
-from django.db import transaction
+from django.db import connection, transaction
 from topics_client.django import captured_events, emit
 with captured_events() as events:
     emit("t", 1)
@@ -82,6 +107,10 @@ with captured_events() as events:
         emit("u", object())
     except (TypeError, NotImplementedError):
         pass
+    transaction.set_autocommit(False)
+    emit("v", 5)
+    connection.commit()
+    transaction.set_autocommit(True)
 print(json.dumps([(event.topic, event.data) for event in events]))
 """
 
@@ -162,17 +191,44 @@ def test_a_model_tells_its_changes_if_they_are_committed(shop: Shop) -> None:
     assert told == [
         ("1", "created", row | {"total": "19.90"}),
         ("1", "updated", row | {"total": "7.5"}),
-        ("1", "deleted", row | {"total": "7.5"}),
+        ("1", "deleted", row | {"total": "7.50"}),
         ("3", "created", {"id": 3, "placed_at": None, "total": "2"}),
         ("3", "deleted", {"id": 3, "placed_at": None, "total": "2.00"}),
         ("4", "created", {"id": 4, "placed_at": None, "total": "3"}),
     ]
 
 
+def test_an_event_tells_the_row_as_it_is_stored(shop: Shop) -> None:
+    """Whatever the instance holds, whichever way it is saved, and once for the rows of several tables."""
+    assert shop.shell(STORED).splitlines()[-1] == "9"
+    until(lambda: shop.api.call("GET", "/v0/topics/items").body.get("head_seq", 0) >= 14, "the events")
+    told = [(record["$tag"], record["data"]["op"], record["data"]["data"]) for record in shop.read("items")]
+
+    def row(id: int, count: int, name: str = "", **more: int) -> dict[str, Any]:
+        return {"id": id, "count": count, "name": name, "twice": 2 * count, **more}
+
+    assert told == [
+        ("1", "created", row(1, 1)),
+        ("1", "updated", row(1, 1, "tea")),
+        ("1", "updated", row(1, 2, "tea")),
+        ("1", "updated", row(1, 5, "pot")),
+        ("1", "updated", row(1, 5, "pot")),
+        ("1", "deleted", row(1, 5, "pot")),
+        ("2", "created", row(2, 2, item_ptr_id=2, size=3)),
+        ("2", "updated", row(2, 2, item_ptr_id=2, size=3)),
+        ("2", "deleted", row(2, 2, item_ptr_id=2, size=3)),
+        ("3", "created", row(3, 2, item_ptr_id=3, size=4)),
+        ("4", "created", row(4, 7)),
+        ("3", "deleted", row(3, 2, item_ptr_id=3, size=4)),
+        ("4", "deleted", row(4, 7)),
+        ("51", "created", row(51, 0)),
+    ]
+
+
 def test_captured_events_are_those_that_would_be_committed(shop: Shop) -> None:
     inside, after = map(json.loads, shop.shell(CAPTURED).splitlines()[-2:])
     assert inside == [1, 2]
-    assert after == [["t", 1], ["u", 4]]
+    assert after == [["t", 1], ["u", 4], ["v", 5]]
     assert shop.api.call("GET", "/v0/topics/t").status == 404
 
 

@@ -100,10 +100,9 @@ def wake(connection: Any, topic: str = "") -> None:
 def wake_at_commit(connection: Any) -> None:
     """Wakes the relay once after the commit of a transaction of Django, however many records it emits.
 
-    Each record has a callback, because Django drops those of a savepoint that is rolled back. The first that runs wakes. If the
-    application manages its transactions without Django, there is no callback.
+    Each record has a callback, because Django drops those of a savepoint that is rolled back. The first that runs wakes.
     """
-    if not (connection.in_atomic_block or connection.get_autocommit()):
+    if not runs_callbacks(connection):
         return
     turn = connection.__dict__.setdefault(TURN, object())
 
@@ -113,6 +112,11 @@ def wake_at_commit(connection: Any) -> None:
             wake(connection)
 
     connection.on_commit(first, robust=True)
+
+
+def runs_callbacks(connection: Any) -> bool:
+    """Returns whether Django runs callbacks after a commit: not if the application manages the transaction without Django."""
+    return bool(connection.in_atomic_block or connection.get_autocommit())
 
 
 def note_commit(session: Any) -> None:

@@ -21,7 +21,10 @@ class Event(NamedTuple):
 
 
 class Events(Sequence[Event]):
-    """The events that were emitted, without those of savepoints and transactions that were rolled back."""
+    """The events that were emitted, without those of savepoints and transactions that were rolled back.
+
+    Django tells of no rollback after `set_autocommit(False)`, so an event of such a transaction stays.
+    """
 
     def __init__(self) -> None:
         self.emitted: list[tuple[Event, Any, Callable[[], None]]] = []
@@ -34,7 +37,10 @@ class Events(Sequence[Event]):
             self.committed.add(number)
 
         self.emitted.append((event, connected, commit))
-        connected.on_commit(commit)
+        if sql.runs_callbacks(connected):
+            connected.on_commit(commit)
+        else:
+            commit()
 
     def _kept(self) -> list[Event]:
         # Django drops the callbacks of a savepoint when it is rolled back. Those of a TestCase wait for ever.

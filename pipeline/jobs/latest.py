@@ -1,7 +1,7 @@
 """latest: writes the last record of each tag to Parquet, or into a topic, like a table that the log describes.
 
-A run with `out` replaces the previous Parquet folder. A run with `into` appends the tags that changed since the last run. A
-reader of the whole target topic gets the last record of each tag.
+A run with `out` replaces the previous Parquet folder. A run with `into` appends the tags that changed since the last run, or all
+of them if the target was deleted since. A reader of the whole target topic gets the last record of each tag.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pipeline.reader import read_topic
 from pipeline.runs import reading
 from pipeline.runs.turns import Turn
 from pipeline.runs.work import JobOutcome, Work
+from pipeline.write.repeats import OF_WRITE
 from store.script import run
 from topics.models import Topic
 
@@ -124,19 +125,31 @@ def to_topic(work: Work, topic: Extent, into: str) -> JobOutcome:
     work.begin(topic.head - place.seq)
     with work.turn(f"the latest records of {topic.name} in topic {into}") as turn:
         place = run(reading.find(topic.id, name, into))
-        while place.upto is not None or place.seq < topic.head:
+        is_again = topic.floor < topic.head and is_gone(into, f"latest:{place.id}")
+        while is_again or place.upto is not None or place.seq < topic.head:
             if place.upto is None:
                 place = run(reading.plan(place, topic.head))
             assert place.upto is not None
-            frame = last_of_each(work, topic, place.seq, place.upto).repartition(TASKS, "tag")
+            begin = topic.recreated if is_again else place.seq
+            frame = last_of_each(work, topic, begin, place.upto).repartition(TASKS, "tag")
             sink = frame.select("data", "tag", "node", "meta").write.format("topics").mode("append")
             sink = sink.option("dsn", work.database.dsn).option("topic", into)
             sink.option("writeId", f"latest:{place.id}").option("batch", str(place.upto)).save()
             turn.check()
             wrote = appended(into, f"latest:{place.id}", place.upto)
-            read, place = place.upto - place.seq, run(reading.end(place))
+            read, place, is_again = place.upto - begin, run(reading.end(place)), False
             work.did(f"{topic.name} up to seq {place.seq} compacted into {into}", read, wrote)
     return JobOutcome(f"{topic.name} up to seq {place.seq} is in {into}", {"upto_seq": place.seq, "ts": now_ms()})
+
+
+def is_gone(into: str, write_id: str) -> bool:
+    """Returns whether the topic with the earlier steps was deleted, and no step has ended in a topic of its name since."""
+    topics = Topic.objects.filter(name=into).values("id")
+    steps = Written.objects.filter(writer=f"write:{write_id}")
+    return (
+        steps.exclude(topic_id__in=topics).exists()
+        and not steps.filter(topic_id__in=topics, partition=OF_WRITE).exists()
+    )
 
 
 def appended(into: str, write_id: str, batch: int) -> int:

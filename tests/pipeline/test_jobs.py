@@ -247,6 +247,24 @@ def test_latest_into_a_topic_brings_what_changed(spark: SparkSession, dsn: str) 
     assert sorted(table[2:]) == [("b", '{"n":1}'), ("c", '{"n":2}')]
 
 
+def test_latest_into_a_topic_that_was_deleted_brings_all(
+    spark: SparkSession, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if nothing is new, and if the run is killed before the end of its writing is noted."""
+    into = {"topic": "orders", "into": "table"}
+    numbers("orders", 4, tag=["a", "b"] * 2)
+    perform("latest", into)
+    scripts.delete_topic("table", False, now_ms())
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.runs.reading.end", die)
+        with pytest.raises(KeyboardInterrupt):
+            perform("latest", into)
+    rows("DELETE FROM pipeline_written WHERE partition = -1 RETURNING 1")
+    numbers("orders", 1, tag=["c"])
+    assert [perform("latest", into).written for _ in range(2)] == [3, 0]
+    assert sorted(rows("SELECT tag FROM topic_log WHERE topic = 'table'")) == [("a",), ("b",), ("c",)]
+
+
 TABLES = ("pipeline_reading", "topics_cursor", "topics_topic", "topics_topichead")
 # Copies of a topic that a job has read to its head.
 COPIES = """

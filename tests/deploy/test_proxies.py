@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -39,6 +40,7 @@ events {{}}
 http {{
     client_body_temp_path {folder}; proxy_temp_path {folder};
     fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
+    access_log {folder}/access.log;
     include {folder}/topics.conf;
 }}
 """
@@ -107,6 +109,11 @@ class Front:
             timeout=DEADLINE,
         )
 
+    @property
+    def logged(self) -> str:
+        """Everything that the proxy has logged and printed."""
+        return "".join(path.read_text() for path in (*self.folder.glob("*.log"), self.folder / "output"))
+
     def ask(self, method: str, path: str, body: Any = None, **more: Any) -> urllib3.BaseHTTPResponse:
         headers = {"Host": NAME, **more.pop("headers", {})}
         if "token=" not in path:
@@ -120,10 +127,16 @@ class Front:
 def front(
     request: pytest.FixtureRequest, instance: Instance, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Front]:
-    program = request.param
+    with before(instance, request.param, tmp_path_factory.mktemp(request.param)) as front:
+        yield front
+
+
+@contextmanager
+def before(instance: Instance, program: str, folder: Path) -> Iterator[Front]:
+    """Runs a proxy before the instance. `folder` gets its files."""
     if shutil.which(program) is None:
         pytest.skip(f"NOT TRIED: there is no {program} here (apt-get install nginx-light caddy)")
-    folder, port, ca = tmp_path_factory.mktemp(program), free_port(), trustme.CA()
+    port, ca = free_port(), trustme.CA()
     certificate = ca.issue_cert(NAME)
     ca.cert_pem.write_to_path(folder / "ca.pem")
     certificate.private_key_pem.write_to_path(folder / "privkey.pem")
@@ -241,8 +254,28 @@ def test_a_stream_is_not_held_up(front: Front, events: bool) -> None:
         front.ask("POST", f"/v0/topics/{topic}", {"records": [{"data": f"record-{number}"}]})
         read_until(f"record-{number}")
     stream.close()
-    logged = until(lambda: (front.folder / "topics.log").read_text(), "the proxy's log")
-    assert KEY not in logged
+    until(lambda: url in front.logged, "the line of the stream")
+    assert KEY not in front.logged
+
+
+@pytest.mark.parametrize("program", PROXIES)
+def test_no_log_has_a_key_while_the_server_is_away(program: str, tmp_path: Path) -> None:
+    with before(Instance(tmp_path / "data", free_port()), program, tmp_path) as front:
+        assert front.ask("GET", f"/v0/topics/orders/events?token={KEY}").status == 502
+        until(lambda: "/v0/topics/orders/events" in front.logged, "the line of the request")
+        assert KEY not in front.logged
+
+
+def test_no_log_of_nginx_has_a_key_that_came_without_tls(tmp_path: Path) -> None:
+    with before(Instance(tmp_path / "data", free_port()), "nginx", tmp_path) as front:
+        port = re.search(r"listen 127\.0\.0\.1:(\d+);", (tmp_path / "topics.conf").read_text())
+        assert port
+        path = f"/v0/topics/orders/events?token={KEY}"
+        with urllib3.HTTPConnectionPool("127.0.0.1", int(port[1])) as plain:
+            answer = plain.request("GET", path, headers={"Host": NAME}, redirect=False)
+        assert (answer.status, answer.headers["location"]) == (308, f"https://{NAME}{path}")
+        until(lambda: "/v0/topics/orders/events" in front.logged, "the line of the request")
+        assert KEY not in front.logged
 
 
 def test_the_admin_opens(front: Front, instance: Instance) -> None:

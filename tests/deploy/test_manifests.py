@@ -86,8 +86,9 @@ def test_compose_listens_on_this_machine_alone_and_passes_settings_that_there_ar
     for name, service in OURS.items():
         assert set(service["environment"]) <= SETTINGS
         assert set(service["secrets"]) == set(COMPOSE["secrets"])
-        *python, process = service["command"]
-        assert (python, process) in ((["python", "manage.py", "run"], name), (["python", "manage.py"], "prepare"))
+        wanted = "python manage.py prepare" if name == "prepare" else f"python manage.py run {name}"
+        prepares = ["sh", "-c", f"python manage.py prepare && exec {wanted}"]
+        assert service["command"] == (prepares if name == "web" else wanted.split())
     assert set(OURS) == {*PROCESSES, "prepare"}
 
 
@@ -128,9 +129,10 @@ def test_what_compose_sets_brings_it_up_with_its_admin_and_its_key(
     assert [text.splitlines()[-1] for text in said] == ["the database is ready."] * 2
     assert all("run `manage.py prepare` once as a superuser" in text for text in said)
 
-    web = Instance(tmp_path / "web", free_port(), {**given, "WEB_WORKERS": "1"})
+    command = [word.replace("python manage.py", " ".join(argv[:2])) for word in OURS["web"]["command"]]
+    web = Instance(tmp_path / "web", free_port(), {**given, "WEB_WORKERS": "1"}, command=command)
     web.settings["PORT"] = str(web.port)
-    web.run("web")
+    web.run()
     try:
         until(web.is_ready, "the web server")
         from tests.api.clients import HttpClient
@@ -140,6 +142,16 @@ def test_what_compose_sets_brings_it_up_with_its_admin_and_its_key(
         key = {"Authorization": f"Bearer {secrets['api_keys'].partition(':')[0]}"}
         assert HttpClient(web.port).put("/v0/topics/orders", {}, **key).status == 201
         assert log_in(web, secrets["admin_password"]).status == 302
+
+        # After a reboot, Docker starts the service `web` alone.
+        api = HttpClient(web.port)
+        assert api.put("/v0/topics/now", {"durability": "ephemeral"}, **key).status == 201
+        assert api.post("/v0/topics/now", {"records": [{"data": 1}]}, **key).status == 200
+        assert web.stop() == 0
+        web.run()
+        until(web.is_ready, "the web server")
+        read = api.post("/v0/topics/now/diff", {}, **key).json
+        assert (read["records"], read["tombstone"]["reason"]) == ([], "restart")
     finally:
         web.kill()
     with psycopg.connect(given["DATABASE_URL"], password=secrets["postgres_password"]) as connection:

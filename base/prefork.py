@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from base.outage import Pace
 from base.processes import die_with_parent
+from base.signals import ending_signals
 
 log = logging.getLogger(__name__)
 REST_SECONDS = 0.5  # before an exited process is started again
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run(
@@ -31,22 +31,23 @@ def run(
     """Runs `work` in `count` forks until a signal ends them. Returns the worst exit code.
 
     `work` gets the slot of its process, from 0, and returns an exit code. SIGTERM and SIGINT end the processes. SIGHUP ends them,
-    too, unless the work `reloads`. Processes that take longer than `patience` (s) are killed. If this process is killed, the
-    kernel sends `orphan_signal` to the others. `name` stands for all of them in the log.
+    too, unless the work `reloads`, or this process ignores SIGHUP. Processes that take longer than `patience` (s) are killed. If
+    this process is killed, the kernel sends `orphan_signal` to the others. `name` stands for all of them in the log.
     """
+    taken = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if reloads else ending_signals()
     children: dict[int, int] = {}  # the slot of each process
     ending = False
     parent = os.getpid()
 
     def start(slot: int) -> None:
         # A signal that arrives during the fork waits until both processes are ready for it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, taken)
         try:
             child = os.fork()
             if child:
                 children[child] = slot
                 return
-            for number in SIGNALS:
+            for number in taken:
                 signal.signal(number, signal.SIG_DFL)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -87,7 +88,7 @@ def run(
         send(number)
 
     signal.signal(signal.SIGALRM, lambda *_: send(signal.SIGKILL))
-    for number in SIGNALS:
+    for number in taken:
         signal.signal(number, hand_on)
     for slot in range(count):
         start(slot)

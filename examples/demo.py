@@ -3,7 +3,6 @@
 import fcntl
 import http.client
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,15 +19,6 @@ HOST = "127.0.0.1"
 START_SECONDS = 180.0  # the first start makes databases
 TICK = 0.25  # seconds between two looks at the processes
 NEXT_PORTS = {1: "The next port must be free, too.", 2: "The next two ports must be free, too."}
-
-
-def on_signals() -> threading.Event:
-    """Returns an event that Ctrl-C and SIGTERM set."""
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A handler may interrupt the event's wait() while that holds the event's lock, so a thread sets the event.
-        signal.signal(number, lambda *_: threading.Thread(target=stopping.set, daemon=True).start())
-    return stopping
 
 
 def free_ports(first: int, count: int) -> list[int]:

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from topics_client import Topics
 
+from base.signals import on_signals
 from embedded.children import Child, stop_all
-from examples.demo import HOST, ROOT, folder, forget_settings, free_ports, listen_on, on_signals, say, wait_until_ready
+from examples.demo import HOST, ROOT, folder, forget_settings, free_ports, listen_on, say, wait_until_ready
 
 CLIENT = ROOT / "clients" / "js" / "src"
 

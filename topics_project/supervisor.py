@@ -11,7 +11,6 @@ import http.client
 import os
 import secrets
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from django.db import connection
 import embedded
 from base.locks import take_lock
 from base.refusal import Refusal
+from base.signals import on_signals
 from embedded.children import Begin, Child, execute, stop_all
 from embedded.folder import bind, last_line, make
 from store.sessions import check_sessions, wait_for_sessions
@@ -69,14 +69,6 @@ def run(say: Say) -> None:
     finally:
         stop_all(children)
         os.close(held)
-
-
-def on_signals() -> threading.Event:
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A handler can interrupt the event's wait() while wait() holds the event's lock. So another thread sets the event.
-        signal.signal(number, lambda *_: threading.Thread(target=stopping.set, daemon=True).start())
-    return stopping
 
 
 def check_address() -> None:

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from base.secret import put
+from base.signals import on_signals
 from embedded.children import Child, stop_all
 from embedded.folder import keep_secret, write
 from examples.demo import (
@@ -19,7 +20,6 @@ from examples.demo import (
     free_ports,
     keep_running,
     listen_on,
-    on_signals,
     say,
     shown,
     wait_until_ready,

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 import embedded
 from base.refusal import Refusal
+from base.signals import on_signals
 from embedded.children import Child, stop_all
 from embedded.folder import LEAST_SECRET, URL_SAFE, keep_secret, last_line, write
 from examples.demo import (
@@ -25,7 +26,6 @@ from examples.demo import (
     free_ports,
     keep_running,
     listen_on,
-    on_signals,
     say,
     shown,
     wait_until_ready,

@@ -56,6 +56,20 @@ def work(slot):
 os.fork = fork_later
 sys.exit(prefork.run(1, work, name="work"))
 """
+# One process, which goes on after a SIGHUP to both, and then ends them.
+HUNG_UP = """
+import os, signal, sys
+from base import prefork
+
+def work(slot):
+    for pid in (os.getppid(), os.getpid()):
+        os.kill(pid, signal.SIGHUP)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.kill(os.getppid(), signal.SIGTERM)
+    return 3
+
+sys.exit(prefork.run(1, work, name="work"))
+"""
 ON_A_LEASH = "orphan_signal=signal.SIGINT"
 
 
@@ -170,6 +184,11 @@ def test_a_fork_that_fails_is_tried_again(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert b"No process of the work could start: Resource temporarily unavailable." in done.stderr
+
+
+def test_forks_under_nohup_outlive_their_terminal() -> None:
+    done = subprocess.run(["nohup", sys.executable, "-c", HUNG_UP], cwd=ROOT, timeout=DEADLINE, capture_output=True)
+    assert done.returncode == 3, done.stderr
 
 
 def test_a_guard_that_cannot_start_is_tried_again(tmp_path: Path) -> None:

@@ -147,6 +147,18 @@ def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: sig
     idle.stop()
 
 
+def test_under_nohup_it_outlives_its_terminal(idle: Instance) -> None:
+    idle.command, idle.preloaded = ("nohup", *idle.command), False
+    idle.start()
+    assert idle.process is not None
+    before = idle.pids("topics_project.web")
+    idle.process.send_signal(signal.SIGHUP)
+    os.kill(min(before), signal.SIGKILL)
+    until(lambda: idle.exited() is not None or set(idle.pids("topics_project.web")) - set(before), "another web server")
+    assert idle.exited() is None
+    assert idle.stop() == 0
+
+
 @pytest.mark.guarantee("S5")
 @pytest.mark.parametrize("name", ["topics_project.web", "celery worker", "celery beat", "redis-server", "-m embedded"])
 def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:

@@ -99,9 +99,9 @@ def usable() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise Refusal(f"the disk is full ({error.filename}): free space.") from error
         where = error.filename2 or error.filename or "a file of the data folder"
+        if error.errno == errno.ENOSPC:
+            raise Refusal(f"the disk is full ({where}): free space.") from error
         raise Refusal(f"{where} is not usable ({error.strerror}): remove the file, or change its owner.") from error
 
 

@@ -138,10 +138,11 @@ def _lock(path: Path, operation: int) -> int:
 
 
 def _start_guard(data: Path) -> Servers:
+    log = data / "logs" / "embedded.log"
     with usable():
         (data / "servers.json").unlink(missing_ok=True)
-    log = data / "logs" / "embedded.log"
-    with open_log(log) as output:
+        output = open_log(log)
+    with output:
         argv = [sys.executable, "-m", "embedded", str(data)]
         root = Path(__file__).parent.parent
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)

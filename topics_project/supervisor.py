@@ -26,7 +26,7 @@ from base.locks import take_lock
 from base.refusal import Refusal
 from base.signals import on_signals
 from embedded.children import Begin, Child, execute, stop_all
-from embedded.folder import bind, last_line, make
+from embedded.folder import bind, last_line, make, usable
 from store.sessions import check_sessions, wait_for_sessions
 from topics_project import heartbeats, late_check
 from topics_project.forks import fork
@@ -43,28 +43,30 @@ def run(say: Say) -> None:
     stopping = on_signals()
     os.umask(0o077)  # also for the children: only this user can read their files
     make(data)
-    held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with usable():
+        held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:
         raise Refusal(f"already running on {data}: stop it, or set TOPICS_DATA to another folder.")
     check_address()
     with one_at_a_time():
         prepare_database(say)
-    clear_metrics(data)
+    with usable():
+        clear_metrics(data)
+        frozen = Watch(heartbeats.make(data), settings.TOPICS_FROZEN_SECONDS)
     if BEGIN is fork:
         load()
-    frozen = Watch(heartbeats.make(data), settings.TOPICS_FROZEN_SECONDS)
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
         # The web server starts first, because people wait for the web server.
         connection.close()
-        children[0].start()
+        start(children[0])
         with one_at_a_time():
             login = first_admin(data)
         connection.close()
         if wait_until_ready(children[0], stopping):
             say(welcome(data, login))
             for child in children[1:]:
-                child.start()
+                start(child)
         watch(children, frozen, data, stopping, say)
     finally:
         stop_all(children)
@@ -164,6 +166,14 @@ def supervised(name: str, data: Path) -> Child:
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
     return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env, begin=BEGIN)
+
+
+def start(child: Child) -> None:
+    """Starts a child for the first time. Raises Refusal if this machine has no process, memory or file for it."""
+    try:
+        child.start()
+    except OSError as error:
+        raise Refusal(f"{child.name} did not start: {error.strerror} ({error.filename or child.log}).") from error
 
 
 def wait_until_ready(child: Child, stopping: threading.Event) -> bool:

@@ -196,7 +196,8 @@ def test_a_guard_that_cannot_start_is_tried_again(tmp_path: Path) -> None:
     stopping, said = threading.Event(), []
     stopping.set()
     bring_back(tmp_path, stopping, said.append)  # nothing can open its log
-    assert said[1] == f"[Errno 2] No such file or directory: '{tmp_path}/logs/embedded.log'. Next attempt in 5 s"
+    log = f"{tmp_path}/logs/embedded.log is not usable (No such file or directory)"
+    assert said[1] == f"topics: {log}: remove the file, or change its owner. Next attempt in 5 s"
 
 
 def test_a_child_gets_its_stop_signal_once(tmp_path: Path) -> None:

@@ -324,6 +324,7 @@ def test_a_snapshot_that_redis_cannot_read_is_put_aside(data: Path, content: byt
         "servers.json",
         "locks/guard",
         "locks/users",
+        "logs/embedded.log",
         "redis/redis.conf",
     ],
 )

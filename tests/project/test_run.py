@@ -130,6 +130,29 @@ def test_an_address_of_somebody_else_is_refused(idle: Instance) -> None:
     assert refused.stderr.startswith(f"topics: cannot listen on 192.0.2.1, port {idle.port} (")
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("locks/run", "{} is not usable (Is a directory): remove the file, or change its owner."),
+        ("heartbeats.new", "{} is not usable (Is a directory): remove the file, or change its owner."),
+        ("logs/web.log", "web did not start: Is a directory ({})."),
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_refused_in_one_line(idle: Instance, name: str, told: str) -> None:
+    path = idle.data / name
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    refused = manage(idle, "run")
+    assert (refused.returncode, refused.stderr) == (1, f"topics: {told.format(path)}\n")
+
+
+def test_a_full_disk_is_told_in_one_line(idle: Instance) -> None:
+    (idle.data / "heartbeats.new").symlink_to("/dev/full")
+    refused = manage(idle, "run")
+    told = "topics: the disk is full (a file of the data folder): free space.\n"
+    assert (refused.returncode, refused.stderr) == (1, told)
+
+
 def test_a_command_brings_its_own_servers_and_takes_them_down(new: Instance) -> None:
     done = manage(new, "migrate", "--verbosity", "0")
     assert (done.returncode, done.stderr) == (0, "")

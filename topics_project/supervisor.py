@@ -219,20 +219,24 @@ def welcome(data: Path, login: str) -> str:
 
 
 def watch(children: list[Child], frozen: Watch, data: Path, stopping: threading.Event, say: Say) -> None:
-    ours = embedded.guarded(data)
+    ours = embedded.ensure(data) if embedded.guarded(data) else None
     while not stopping.wait(TICK):
         frozen.end_frozen(say)
         for child in children:
             child.revive(time.monotonic(), say)
             child.bound_log()
         if ours and not embedded.guarded(data):
-            bring_back(data, stopping, say)
+            bring_back(ours, data, stopping, say)
 
 
-def bring_back(data: Path, stopping: threading.Event, say: Say) -> None:
+def bring_back(ours: embedded.Servers, data: Path, stopping: threading.Event, say: Say) -> None:
+    """Starts another guard. Raises Refusal if its servers are not where `ours` were, because no process would find them."""
     say("the guard of the embedded servers exited: starting another")
     try:
-        embedded.ensure(data)
+        found = embedded.ensure(data)
     except (SystemExit, OSError) as error:  # a full disk, for example, can have room again later
         say(f"{str(error).rstrip('.')}. Next attempt in 5 s")
         stopping.wait(5)
+        return
+    if found != ours:
+        raise Refusal("the embedded servers have another port or password than before: start again.")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from embedded import Servers
 from embedded.children import LONGEST_DELAY, Child, RunningProcess, die_with_parent, execute
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, until
@@ -195,7 +196,8 @@ def test_a_guard_that_cannot_start_is_tried_again(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     stopping, said = threading.Event(), []
     stopping.set()
-    bring_back(tmp_path, stopping, said.append)  # nothing can open its log
+    ours = Servers("", "", "", "", "")
+    bring_back(ours, tmp_path, stopping, said.append)  # nothing can open its log
     log = f"{tmp_path}/logs/embedded.log is not usable (No such file or directory)"
     assert said[1] == f"topics: {log}: remove the file, or change its owner. Next attempt in 5 s"
 

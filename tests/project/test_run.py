@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instances import ROOT, Instance, copy_migrated, free_port, until
+from tests.instances import ROOT, Instance, copy_migrated, free_port, is_free, until
 from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
 
@@ -191,6 +191,21 @@ def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
         os.kill(pid, signal.SIGKILL)
     until(lambda: set(instance.pids(name)) - set(before), f"another {name}")
     until(instance.is_ready, "it to be ready")
+
+
+def test_it_ends_when_its_servers_had_to_move(idle: Instance) -> None:
+    idle.start()
+    assert idle.process is not None
+    port = int((idle.data / "redis-port").read_text())
+    idle.process.send_signal(signal.SIGSTOP)  # or it would start the next guard before another program has the port
+    os.kill(min(idle.pids("-m embedded")), signal.SIGKILL)
+    until(lambda: is_free(port), "Redis to follow its guard")
+    with socket.create_server(("127.0.0.1", port)):
+        idle.process.send_signal(signal.SIGCONT)
+        until(lambda: idle.exited() is not None, "its end")
+    assert idle.exited() == 1
+    assert "the embedded servers have another port or password than before: start again." in idle.output
+    until(lambda: not idle.pids(), "its processes to follow")
 
 
 @pytest.mark.guarantee("S5")

@@ -17,6 +17,7 @@ import pytest
 
 from tests.api.clients import HttpClient
 from tests.deadlines import DEADLINE
+from tests.door.shop import as_role
 from tests.groups.member import joined
 from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.preloaded import run
@@ -147,6 +148,24 @@ def test_missing_connections_and_files(whole: Instance) -> None:
     assert found["connections"].startswith("warning ")
     assert "Set max_connections of PostgreSQL to " in found["connections"]
     assert found["open files"].startswith("warning a process may open ")
+
+
+def test_a_limit_of_connections_of_the_database_or_the_role(whole: Instance) -> None:
+    """Each is below the limit of PostgreSQL, and the one of the role is the lowest."""
+    url = as_role(whole.servers.database_url, "limited")
+    with whole.connect() as connection:
+        connection.execute("CREATE ROLE limited LOGIN PASSWORD 'secret' CONNECTION LIMIT 43")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO limited")
+        connection.execute("ALTER DATABASE topics CONNECTION LIMIT 143")
+        try:
+            of_database = lines(whole, WEB_WORKERS="40")["connections"]
+            of_role = lines(whole, WEB_WORKERS="40", DATABASE_URL=url, SECRET_KEY=whole.secret)["connections"]
+        finally:
+            connection.execute("ALTER DATABASE topics CONNECTION LIMIT -1")
+            connection.execute("REVOKE SELECT ON ALL TABLES IN SCHEMA public FROM limited; DROP ROLE limited")
+    for found, most, whose in ((of_database, 143, "database"), (of_role, 43, "role")):
+        assert found.startswith("warning ")
+        assert f", {most} possible. Set CONNECTION LIMIT of the {whose} to " in found
 
 
 def test_a_proxy_that_holds_back_a_stream(whole: Instance) -> None:

@@ -42,6 +42,7 @@ CLOCK_MS = 1_000  # a larger difference is a warning: NTP keeps clocks within so
 CLOCK_FAULT_MS = 10_000  # a larger difference can remove records with a TTL early (docs/deploy.md, Clocks)
 LEAST_FREE = 0.1  # of a disk
 MOST_NAMED = 3  # migrations or SQL objects in a finding
+SPARE_CONNECTIONS = 10  # for `doctor`, other commands and people
 FILES_BESIDE_STREAMS = 256  # files of a web process beside its streams
 FIRST_BYTES_SECONDS = 5.0  # a stream with a heartbeat each second is silent for so long only behind a buffer
 
@@ -49,12 +50,15 @@ SERVER = """
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
        pg_is_in_recovery() AS is_standby, current_setting('fsync') AS fsync, current_setting('autovacuum') AS autovacuum,
        current_setting('full_page_writes') AS full_page_writes, current_setting('max_connections')::int AS most_connections,
-       current_setting('superuser_reserved_connections')::int AS reserved,
+       current_setting('superuser_reserved_connections')::int
+       + coalesce(current_setting('reserved_connections', true), '0')::int AS reserved, -- the latter since PostgreSQL 16
+       CASE WHEN NOT rolsuper THEN nullif(datconnlimit, -1) END AS database_limit,
+       CASE WHEN NOT rolsuper THEN nullif(rolconnlimit, -1) END AS role_limit,
        (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
        current_setting('synchronous_standby_names') AS standby_names,
        (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS standbys,
-       pg_encoding_to_char(d.encoding) AS encoding
-  FROM pg_database d WHERE d.datname = current_database()
+       pg_encoding_to_char(encoding) AS encoding
+  FROM pg_database, pg_roles WHERE datname = current_database() AND rolname = session_user
 """
 
 
@@ -124,16 +128,29 @@ def of_postgresql(database: psycopg.Connection[Any]) -> Generator[Finding, None,
             yield Finding(FAULT, name, f"is {server[name]}", advice)
     if server["encoding"] != "UTF8":
         yield Finding(FAULT, "encoding", f"is {server['encoding']}", "Create the database with ENCODING 'UTF8'.")
-    needed, most = connections_needed(), server["most_connections"] - server["reserved"]
-    seen = f"{server['connections']} open, {needed} needed at most by one `run`, {most} possible"
-    advice = f"Set max_connections of PostgreSQL to {needed + server['reserved'] + 10} or more."
-    yield Finding(WARNING if needed > most else OK, "connections", seen, advice if needed > most else "")
+    yield of_connections(server)
     return bool(server["is_standby"])
+
+
+def of_connections(server: dict[str, Any]) -> Finding:
+    """Compares the connections of one `run` with the lowest of PostgreSQL's limits. `server`: the row of SERVER."""
+    limits = [
+        ("max_connections of PostgreSQL", server["most_connections"], server["reserved"]),
+        ("CONNECTION LIMIT of the database", server["database_limit"], 0),
+        ("CONNECTION LIMIT of the role", server["role_limit"], 0),
+    ]
+    most, reserved, name = min(
+        (limit - reserved, reserved, name) for name, limit, reserved in limits if limit is not None
+    )
+    needed = connections_needed()
+    seen = f"{server['connections']} open, {needed} needed at most by one `run`, {most} possible"
+    advice = f"Set {name} to {needed + reserved + SPARE_CONNECTIONS} or more."
+    return Finding(WARNING if needed > most else OK, "connections", seen, advice if needed > most else "")
 
 
 def connections_needed() -> int:
     """Returns the connections that `manage.py run` opens at most with these settings (docs/guides/sizing.md)."""
-    beside = {"worker": 2 * settings.WORKER_PROCESSES, "push": 16, "beat": 2}
+    beside = {"worker": 2 * settings.WORKER_PROCESSES + 1, "push": 16, "beat": 2}
     web = settings.WEB_WORKERS * (13 + settings.WEB_THREADS)
     return web + sum(beside[name] for name in settings.TOPICS_PROCESSES)
 

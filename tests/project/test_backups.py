@@ -19,6 +19,7 @@ from embedded.programs import clients
 from tests.docs.process import environment
 from tests.instances import ROOT, Instance
 from tests.preloaded import run
+from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.operations.backups import check_unused
 
@@ -29,17 +30,17 @@ class Desk:
     def __init__(self, instance: Instance, folder: Path) -> None:
         self.instance, self.folder = instance, folder
 
-    def topics(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def topics(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(ROOT / "manage.py"), "topics", *arguments]
-        return run(command, environment(self.instance.data), self.folder)
+        return run(command, environment(self.instance.data, **settings), self.folder)
 
     def done(self, *arguments: str) -> str:
         done = self.topics(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def refused(self, *arguments: str) -> str:
-        done = self.topics(*arguments)
+    def refused(self, *arguments: str, **settings: str) -> str:
+        done = self.topics(*arguments, **settings)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         return done.stderr
@@ -197,6 +198,15 @@ def test_a_file_that_is_damaged_or_does_not_fit_changes_nothing(desk: Desk) -> N
             assert told in said
             assert ("nothing was restored" in said) == (name in ("later", "low", "none"))
         assert desk.values("orders") == "1 2 3"  # no file could have brought back what another one took
+
+
+def test_a_file_of_another_schema_is_refused_with_both_names(desk: Desk) -> None:
+    with desk.instance.connect() as connection:
+        connection.execute("CREATE DATABASE shop")
+    there = joining(desk.instance)
+    there["DATABASE_URL"] = there["DATABASE_URL"].replace("@/topics?", "@/shop?options=-csearch_path%3Devents&")
+    said = desk.refused("restore", "a.dump", **there)
+    assert "a.dump has topics in the schema public, and here topics has the schema events: name public as" in said
 
 
 def test_a_failed_backup_leaves_no_file(desk: Desk) -> None:

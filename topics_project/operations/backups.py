@@ -7,6 +7,7 @@ with checks, and a failed check changes nothing.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -293,8 +294,20 @@ def read_rows(folder: Path, file: Path, schema: str, sink: IO[bytes] | None = No
         if source.returncode:
             raise Refusal(f"{file} is no complete backup: {last_error(said)}")
     if not any(table.endswith(".django_migrations") for table in rows):
-        raise Refusal(f"{file} is no backup of topics.")
+        raise Refusal(why_empty(folder, file, schema))
     return rows
+
+
+def why_empty(folder: Path, file: Path, schema: str) -> str:
+    """Returns why a whole file has no tables of topics for our schema."""
+    command = [str(folder / "pg_restore"), "--list", str(file)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if found := re.search(r" VIEW (.+) topic_heads\b", listed):
+        return (
+            f"{file} has topics in the schema {found[1]}, and here topics has the schema {schema}: name {found[1]} as "
+            "search_path in DATABASE_URL (docs/guides/backup.md)."
+        )
+    return f"{file} is no backup of topics."
 
 
 def check_rows(session: psycopg.Connection[Any], rows: dict[str, int]) -> None:

@@ -242,14 +242,15 @@ def slices(topic_id: int) -> list[Slice]:
 
 
 def draw_slices(topic_id: int) -> list[Slice]:
-    ((since, until),) = prepared(FIRST_TS, {"id": topic_id})
+    """Returns no slices of a topic that was deleted meanwhile, before either statement."""
+    since, until = next(iter(prepared(FIRST_TS, {"id": topic_id})), (None, None))
     if since is None or until <= since:
         return []
     step = max(-(-(until - since + 1) // SLICES_SHOWN), 1)
     bounds = {"id": topic_id, "since": since, "step": step, "slices": SLICES_SHOWN}
     starts = [start for (start,) in prepared(SLICES, bounds)]
     counts = [after - start for start, after in pairwise(starts)]
-    most = max(counts) or 1
+    most = max(counts, default=0) or 1
     return [
         Slice(since + place * step, start, start + count - 1, round(100 * count / most, 1))
         for place, (start, count) in enumerate(zip(starts, counts, strict=False))

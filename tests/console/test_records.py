@@ -16,10 +16,12 @@ from base.clock import now_ms
 from console.records import browse, records
 from console.records.records import RecordFilter, RecordsPage
 from routers.routers import RouterConfig
+from store.codec import Arguments, Rows
+from store.database import prepared
 from tests.admin.pages import put, text
-from tests.scripts import append, catch_up, delete_records, delete_seqs, put_router
+from tests.scripts import append, catch_up, delete_records, delete_seqs, delete_topic, put_router
 from topics.append.records import Append, NewRecord, check_rows
-from topics.models import Topic
+from topics.models import Record, Topic
 from topics.read.diff import Diff
 
 TAGS = (None, "a", "ab", "b")
@@ -117,6 +119,26 @@ def test_slices_cover_every_seq_once(db: None) -> None:
     assert found[0].first_seq == 1
     assert found[-1].last_seq == 200
     assert max(each.height for each in found) == 100.0
+
+
+@pytest.mark.parametrize("statements", [0, 1])
+def test_a_topic_that_is_deleted_meanwhile_has_no_slices(
+    db: None, monkeypatch: pytest.MonkeyPatch, statements: int
+) -> None:
+    """After so many statements of the picture."""
+    topic = put("a", "1", "2")
+    Record.objects.filter(topic_id=topic.pk, seq=1).update(ts=1)
+    begun: list[str] = []
+
+    def asked(statement: str, arguments: Arguments) -> Rows:
+        if len(begun) == statements:
+            delete_topic("a", False, now_ms())
+        begun.append(statement)
+        return prepared(statement, arguments)
+
+    monkeypatch.setattr(records, "prepared", asked)
+    assert records.draw_slices(topic.pk) == []
+    assert len(begun) == statements + 1
 
 
 @given(

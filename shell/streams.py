@@ -48,7 +48,7 @@ def end_output() -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Discards what the stream has buffered, and what it gets later.
+    """Discards the buffer of a stream, and all later output.
 
     Otherwise Python would write it at its exit, and complain, or wait for a reader.
     """

@@ -1,7 +1,7 @@
 """All settings, each declared once, in the module of its subject, and read from the environment. docs/settings.md lists them.
 
 An invalid value stops any process at its start with a one-line message. Without DATABASE_URL, REDIS_URL or SECRET_KEY,
-`manage.py` sets the embedded servers' values (embedded/servers.py). What depends on no variable stands here.
+`manage.py` sets the embedded servers' values (embedded/servers.py). This module has the fixed settings of Django.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may do what: secrets, keys, names of hosts, TLS, and logins."""
+"""Access: secrets, keys, names of hosts, TLS and logins."""
 
 import hashlib
 import ipaddress

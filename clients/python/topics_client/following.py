@@ -98,7 +98,7 @@ class Following(Generic[T]):
                     yield Pause(IDLE_SECONDS)
 
     def find_again(self) -> Script[None]:
-        """Takes the cursor of the new topic, if it has one. That of the former one is gone, as is what was done there."""
+        """Takes the cursor of the new topic, if it has one. The cursor of the former topic is gone."""
         if self.cursor:
             stored = yield from calls.get_cursor(self.topic, self.cursor, patience=math.inf)
             self.done = self.committed = stored.seq if stored else 0

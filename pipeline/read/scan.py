@@ -113,6 +113,18 @@ def ranges(
     return [Range(topic.name, topic.id, topic.floor, topic.holes, part.first, part.last) for part in parts]
 
 
+def seq_ranges(topic: Extent, first: int, last: int, most: int) -> list[Range]:
+    """Divides first..last into at most `most` ranges with equal numbers of seqs, whatever became of their records."""
+    seqs = last - first + 1
+    most = min(most, -(-seqs // SMALL))
+    return [
+        Range(
+            topic.name, topic.id, topic.floor, topic.holes, first + seqs * n // most, first + seqs * (n + 1) // most - 1
+        )
+        for n in range(most)
+    ]
+
+
 def shares(found: Iterable[Range]) -> list[ScanShare]:
     """Puts ranges that follow each other into a share, up to SMALL seqs: the number of tasks depends on seqs, not on topics."""
     made: list[ScanShare] = []

@@ -1,10 +1,13 @@
 """The streaming part of the data source. Offsets are seqs, and Spark's checkpoint stores them. A named cursor shows the lag.
 
-An offset has each topic's id and the last seq that was read: {"orders": {"id": 17, "seq": 4711, "shared": 1}}. The query resumes
-from Spark's checkpoint only. The cursor follows the checkpoint.
+An offset has each topic's id and the last seq that was read, and how its batch is planned: {"orders": {"id": 17, "seq": 4711,
+"after": 4000, "partitions": 4}}. The query resumes from Spark's checkpoint only. The cursor follows the checkpoint.
 
 If a query ends during a batch, Spark plans the batch again at its next start, and sinks then count on the same records in each
-task. So the end of a batch says how it was planned: with `shared`, small topics share a task. Older versions left out `shared`.
+task. So the plan follows from the end of the batch alone: `after` is the last seq before the batch, and `partitions` the most
+tasks for the topic. It depends neither on records that exist, because deletes, caps and TTLs change them, nor on the start,
+because Spark asks for the start of a first batch again. Older versions left out both, and planned by the number of records. With
+`shared`, small topics shared a task; 0.3.0 left out this, too.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from base.errors import InvalidRequest, TopicNotFound
 from pipeline.options import OF_DATABASE, Options
 from pipeline.read.conditions import Condition, one_of
 from pipeline.read.extent import Extent, extent, extents, seq_at
-from pipeline.read.scan import Range, Scan, ScanReader, ScanShare, check_loss, ranges, shares
+from pipeline.read.scan import Range, Scan, ScanReader, ScanShare, check_loss, ranges, seq_ranges, shares
 from pipeline.write.written import translated
 
 OPTIONS = {
@@ -114,7 +117,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:
         with self.connect() as connection:
             topics = self.selection.look(connection)
-            return {name: place(topic, self.selection.start(connection, topic)) for name, topic in topics.items()}
+            starts = {name: self.selection.start(connection, topic) for name, topic in topics.items()}
+        return self.planned(starts, {name: place(topics[name], seq) for name, seq in starts.items()})
+
+    def planned(self, after: Mapping[str, int], ends: Offset) -> Offset:
+        """Returns the end of a batch with its plan. `after`: the last seq before the batch, by topic."""
+        most = self.selection.partitions
+        return {name: {**end, "after": after[name], "partitions": most} for name, end in ends.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self.most is None else ReadMaxRows(self.most)
@@ -162,7 +171,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end["seq"] = max(end["seq"], after[name])
         if isinstance(limit, ReadMaxRows):
             share(after, ends, limit.max_rows)
-        return ends
+        return (
+            start if ends == reached(start) else self.planned(after, ends)
+        )  # Spark begins a batch if anything differs
 
     def check(self, connection: psycopg.Connection[Any], readers: Sequence[ScanReader]) -> None:
         """Raises DataLoss if one of the readers lost records, unless losses are accepted."""
@@ -171,22 +182,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns the ranges of a batch, by topic and seq. Topics without new records have none. Raises DataLoss."""
-        is_shared = all("shared" in to for to in end.values())
+        if end == start:  # it says how the batch before was planned
+            return []
+        is_shared = all("after" in to or "shared" in to for to in end.values())
         readers: list[ScanReader] = []
         found: list[Range] = []
         with self.connect() as connection:
             topics = self.topics(connection)
             for name, to in end.items():
                 topic = topics.get(name)
+                if topic is None or topic.id != to["id"]:
+                    topic = gone(name, to)
+                after = to.get("after", position(start, topic))
                 if name in start:
                     readers.append(ScanReader(name, start[name]["id"], start[name]["seq"], to["seq"]))
-                if topic is None or topic.id != to["id"]:
-                    readers.append(ScanReader(name, to["id"], to["seq"], to["seq"]))
-                    continue
-                after = position(start, topic)
                 readers.append(ScanReader(name, topic.id, after, to["seq"]))
-                most = self.selection.partitions
-                found += ranges(connection, topic, after + 1, to["seq"], most, counted=not is_shared)
+                if "after" in to:
+                    found += seq_ranges(topic, after + 1, to["seq"], to["partitions"])
+                else:
+                    most, counted = self.selection.partitions, "shared" not in to
+                    found += ranges(connection, topic, after + 1, to["seq"], most, counted=counted)
             self.check(connection, list(dict.fromkeys(readers)))
         return shares(found) if is_shared else [ScanShare([each]) for each in found]
 
@@ -196,7 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Moves the named cursor to `end`, which is now in Spark's checkpoint. The cursor only shows lags to people."""
-        if self.cursor is not None and end != self.followed:
+        if self.cursor is not None and reached(end) != self.followed:
             with self.connect() as connection:
                 self.follow(connection, end)
 
@@ -205,10 +220,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.cursor is None:
             return
         with translated():
-            for name, at in end.items():
+            for name, at in reached(end).items():
                 if self.followed.get(name) != at:
                     connection.execute(FOLLOW, [name, self.cursor, at["seq"]])
-        self.followed = end
+        self.followed = reached(end)
 
 
 def heads(topics: dict[str, Extent]) -> Offset:
@@ -216,13 +231,23 @@ def heads(topics: dict[str, Extent]) -> Offset:
 
 
 def place(topic: Extent, seq: int) -> dict[str, int]:
-    return {"id": topic.id, "seq": seq, "shared": 1}
+    return {"id": topic.id, "seq": seq}
+
+
+def reached(offset: Offset) -> Offset:
+    """Returns the topics and the last seqs that were read, without the plan."""
+    return {name: {"id": at["id"], "seq": at["seq"]} for name, at in offset.items()}
 
 
 def position(start: Offset, topic: Extent) -> int:
     """Returns the last seq that was read. A topic that was created after the query started is read from its first record."""
     read = start.get(topic.name, {})
     return read["seq"] if read.get("id") == topic.id else topic.recreated
+
+
+def gone(name: str, to: Mapping[str, int]) -> Extent:
+    """Returns a topic that was deleted since a batch was planned. Its ranges stay, so that all tasks keep their numbers."""
+    return Extent(to["id"], name, head=to["seq"], floor=to["seq"], holes=0, recreated=to["seq"])
 
 
 def share(after: dict[str, int], ends: Offset, most: int) -> None:

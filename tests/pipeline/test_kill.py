@@ -20,6 +20,8 @@ import pytest
 from django.db import connection
 from pyspark.sql import SparkSession
 
+from base.clock import now_ms
+from pipeline.database import database
 from pipeline.runs.running import perform
 from tests import scripts
 from tests.deadlines import DEADLINE
@@ -27,8 +29,9 @@ from tests.instances import until
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import numbers, rows
 from tests.pipeline.programs import Start, kill
-from tests.pipeline.query import copy
+from tests.pipeline.query import copy, divided
 from tests.pipeline.test_archive import seqs
+from topics.config import Config
 
 KILLS = 2 if int(os.environ.get("THOROUGH", "1")) > 1 else 1
 CHOSEN = random.Random()
@@ -49,6 +52,13 @@ SELECT coalesce(sum(c.seq), 0)::int FROM topics_cursor c JOIN topics_topic t ON 
  WHERE c.kind = 'pipeline' AND t.name ^@ %s
 """
 COUNT = "SELECT count(*)::int FROM topic_log WHERE topic = %s"
+HOLD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
+END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'topics pipeline' AND pid <> pg_backend_pid()
+"""
+WRITTEN = """
+SELECT (data ->> 'n')::int FROM topic_log WHERE topic = ANY ('{gate,out}') ORDER BY 1
+"""
 DATA = "SELECT data::text FROM topic_log WHERE topic = %s ORDER BY seq"
 
 
@@ -198,3 +208,22 @@ def test_a_query_and_jobs_are_killed(spark: SparkSession, dsn: str, start: Start
             work.look()
     for each in tried:
         next(each, None)
+
+
+@pytest.mark.guarantee("S4")
+def test_the_batch_of_a_killed_query_keeps_its_tasks(
+    spark: SparkSession, dsn: str, start: Start, tmp_path: Path
+) -> None:
+    """The first of four tasks has written its records, and then most of them are deleted: the other tasks stay as they were."""
+    numbers("orders", 20_000, tag=["kept"] * 1_000 + ["deleted"] * 4_000 + ["kept"] * 15_000)
+    scripts.put_topic("gate", Config(), now_ms())
+    with database(dsn).connect() as session, session.transaction():
+        session.execute(HOLD, [scripts.look_up("gate").id])  # the other tasks wait
+        process = start("-m", "tests.pipeline.query", dsn, str(tmp_path / "checkpoint"))
+        until(lambda: process.poll() is not None or one(COUNT, "out") == 5_000, "the first task", seconds=5 * DEADLINE)
+        assert process.poll() is None, (tmp_path / "output").read_text()[-4000:]
+        kill(process)
+        session.execute(END_OTHERS)  # Spark's workers outlive the driver, and would write once the lock is free
+    scripts.delete_records("orders", None, ["tag", "Eq", "deleted"], now_ms())
+    divided(spark, dsn, str(tmp_path / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    assert rows(WRITTEN) == [(n,) for n in range(1, 20_001)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,28 +74,80 @@ def test_small_topics_share_a_task_and_each_stays_in_order(dsn: str, shop: list[
     assert planned(stream, start, end) == shares  # a batch is planned again after a restart
 
 
-def test_deletes_do_not_change_the_tasks_of_a_batch(dsn: str, shop: list[str]) -> None:
-    """The sink knows the tasks of a batch by their numbers."""
+def trim() -> None:
+    scripts.delete_records("shop:large", 7_000, None, now_ms())
+
+
+def delete_half() -> None:
+    scripts.delete_records("shop:large", None, ["tag", "Eq", "first"], now_ms())
+
+
+def evict() -> None:
+    scripts.put_topic("shop:large", Config(cap_records=100), now_ms())
+    numbers("shop:large", 1)
+
+
+def expire() -> None:
+    hour = 3_600_000
+    scripts.put_topic("shop:large", Config(ttl_ms=hour), now_ms() + 2 * hour)
+
+
+def delete_the_topic() -> None:
+    scripts.delete_topic("shop:large", False, now_ms())
+
+
+def create_it_again() -> None:
+    delete_the_topic()
+    numbers("shop:large", 10)
+
+
+@pytest.mark.guarantee("S4")
+@pytest.mark.parametrize("change", [trim, delete_half, evict, expire, delete_the_topic, create_it_again])
+def test_a_batch_that_is_planned_again_has_the_same_tasks(
+    dsn: str, shop: list[str], change: Callable[[], None]
+) -> None:
+    """The sink knows the tasks of a batch by their numbers. Spark asks for the start of the first batch again."""
+    numbers("shop:large", 12_000, tag=["first"] * 6_000 + ["second"] * 6_000)
+    numbers("shop:more", 4_000)
     stream = follow(dsn, startingSeq="earliest")
-    numbers(shop[1], 4_980)
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
-    before = pairs(stream, planned(stream, start, end))
-    scripts.delete_records(shop[1], 4_000, None, now_ms())
-    after = pairs(stream, planned(stream, start, end))
-    assert [[pair for pair in share if pair[0] != shop[1]] for share in after] == [
-        [pair for pair in share if pair[0] != shop[1]] for share in before
-    ]
+    first = planned(stream, start, end)
+    before = pairs(stream, first)
+    divided = [each for share in borders(first) for each in share if each[0] == "shop:large"]
+    assert divided == [("shop:large", 1, 4_000), ("shop:large", 4_001, 8_000), ("shop:large", 8_001, 12_000)]
+    change()
+    again = follow(dsn, startingSeq="earliest", failOnDataLoss="false", partitions="1")
+    for begin in (start, again.initialOffset()):
+        second = planned(again, begin, end)
+        assert borders(second) == borders(first)
+    for task, later in zip(before, pairs(again, second), strict=True):
+        assert set(later) <= set(task)  # what is left
+        assert all(topic == "shop:large" for topic, _ in set(task) - set(later))
+
+
+def borders(shares: Sequence[ScanShare]) -> list[list[tuple[str, int, int]]]:
+    return [[(each.topic, each.first, each.last) for each in share.ranges] for share in shares]
 
 
 def test_a_batch_that_an_older_version_planned_keeps_its_tasks(dsn: str, shop: list[str]) -> None:
+    """0.3.0 had no task for several topics. Later versions put the mark `shared` into an offset, and counted records, too."""
     stream = follow(dsn, startingSeq="earliest")
     scripts.delete_records(shop[2], 2, None, now_ms())
-    old = [
-        {name: {"id": at["id"], "seq": at["seq"]} for name, at in offset.items()}
-        for offset in (stream.initialOffset(), stream.reportLatestOffset())
-    ]
+    offsets = stream.initialOffset(), stream.reportLatestOffset()
+    old = [{name: {"id": at["id"], "seq": at["seq"]} for name, at in offset.items()} for offset in offsets]
     assert pairs(stream, planned(stream, *old)) == [[(name, 1)] for name in shop if name != shop[2]]
+    shared = [{name: at | {"shared": 1} for name, at in offset.items()} for offset in old]
+    assert pairs(stream, planned(stream, *shared)) == [[(name, 1) for name in shop if name != shop[2]]]
+    numbers(shop[0], 10_000, tag=["deleted" if 1_000 <= n < 5_000 else "kept" for n in range(1, 10_001)])
+    scripts.delete_records(shop[0], None, ["tag", "Eq", "deleted"], now_ms())
+    head = {**shared[1], shop[0]: {**shared[1][shop[0]], "seq": 10_001}}
+    assert borders(planned(stream, shared[1], head)) == [[(shop[0], 2, 7_001)], [(shop[0], 7_002, 10_001)]]
+    end = stream.latestOffset(head, ReadAllAvailable())
+    assert end == head  # without new records, the next batch does not begin
+    numbers(shop[1], 1)
+    after = stream.latestOffset(head, ReadAllAvailable())
+    assert borders(planned(stream, head, after)) == [[(shop[1], 2, 2)]]
 
 
 def test_a_loss_in_one_of_many_topics_is_named(dsn: str, shop: list[str]) -> None:

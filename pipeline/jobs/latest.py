@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 OURS = "_latest.json"  # marks a folder as written by this job
 WRITTEN = (OURS, "_SUCCESS", "part-")  # prefixes of the names in the job's folder
-# The number of tasks is constant. So a repeated step has the same records in each task.
+# The number of tasks is constant, so a tag has the same task in each run of a step. A repeated step leaves out the tasks that the
+# topic has, also if a cap, a TTL or a delete has taken records since. Another number would need another writeId.
 TASKS = 16
 
 
@@ -134,7 +135,8 @@ def to_topic(work: Work, topic: Extent, into: str) -> JobOutcome:
             frame = last_of_each(work, topic, begin, place.upto).repartition(TASKS, "tag")
             sink = frame.select("data", "tag", "node", "meta").write.format("topics").mode("append")
             sink = sink.option("dsn", work.database.dsn).option("topic", into)
-            sink.option("writeId", f"latest:{place.id}").option("batch", str(place.upto)).save()
+            sink = sink.option("writeId", f"latest:{place.id}").option("stablePartitions", "true")
+            sink.option("batch", str(place.upto)).save()
             turn.check()
             wrote = appended(into, f"latest:{place.id}", place.upto)
             read, place, is_again = place.upto - begin, run(reading.end(place)), False

@@ -2,7 +2,8 @@
 
 The topic knows which partitions of a batch it has (written.py). Partitions of the same number in two runs have the same records
 only if Spark divides the data in the same way. So the end of a write is noted, and a repeat of a finished write writes nothing. A
-repeat of an unfinished one writes a new partition only after a known one has turned out to be the same.
+repeat of an unfinished one writes a new partition only after a known one has turned out to have as many records, unless the
+caller says that its partitions are stable: each record that is still there is in the partition of before.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ WAIT_SECONDS, LOOK_SECONDS = 60.0, 0.2  # for a known partition, which another t
 class Repeat(NamedTuple):
     """The result of earlier runs of a batch. `is_done`: they finished it. `known`: their records by topic and partition.
 
-    `note`: the writer under which the tasks of this run note that the partitions are the same.
+    `note`: the writer under which the tasks of this run note that the partitions are the same. `is_stable`: nothing is compared.
     """
 
     writer: str
@@ -39,13 +40,14 @@ class Repeat(NamedTuple):
     is_done: bool
     known: Mapping[tuple[str, int], int]
     note: str
+    is_stable: bool
 
     def check(self, connection: psycopg.Connection[Any], partition: int, records: Mapping[str, int]) -> None:
         """Returns if this partition may be appended. `records`: their numbers by topic.
 
         Raises InvalidRequest if the earlier run had other partitions, or NotReady if no known partition was compared in time.
         """
-        if not self.known:
+        if self.is_stable or not self.known:
             return
         earlier = {topic: number for (topic, other), number in self.known.items() if other == partition}
         if earlier:
@@ -78,10 +80,10 @@ class Repeat(NamedTuple):
             )
 
 
-def look(database: Database, writer: str, batch: int, prefix: str) -> Repeat:
+def look(database: Database, writer: str, batch: int, prefix: str, is_stable: bool) -> Repeat:
     """Returns what earlier runs of a batch did. `prefix`: of the names of notes that may be deleted later."""
     with database.connect() as connection:
         rows = connection.execute(EARLIER, [writer, batch]).fetchall()
     is_done = any(partition == OF_WRITE or other > batch for _, partition, other, _ in rows)
     known = {(topic, partition): records for topic, partition, _, records in rows if partition != OF_WRITE}
-    return Repeat(writer, batch, is_done, known, f"{prefix}{uuid.uuid4()}")
+    return Repeat(writer, batch, is_done, known, f"{prefix}{uuid.uuid4()}", is_stable)

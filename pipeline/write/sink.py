@@ -28,7 +28,7 @@ from pipeline.write.repeats import Repeat, look
 from pipeline.write.written import LIMITS, Caps, Claim, append_whole
 
 OPTIONS = {"dsn", "url", "topic"}
-BATCH_OPTIONS = OPTIONS | {"writeId", "batch"}
+BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "stablePartitions"}
 ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
 LONGEST_ID = 249  # characters of a writeId: with `write:` before it, it is a writer, a column of 255
 
@@ -163,15 +163,17 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, given: Options, schema: StructType) -> None:
         self.target = target(given, schema)
-        name, number = given.text("writeId"), given.number("batch")
+        name, number, is_stable = given.text("writeId"), given.number("batch"), given.flag("stablePartitions", False)
         if number is not None and name is None:
             raise InvalidRequest("batch counts the writes of a writeId: give both")
+        if is_stable and name is None:
+            raise InvalidRequest("stablePartitions says how a writeId is repeated: give both")
         if name is not None and len(name) > LONGEST_ID:
             raise InvalidRequest(f"writeId has {len(name)} characters: expected at most {LONGEST_ID}")
         # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
-        self.repeat = None if name is None else look(self.target.database, self.writer, self.batch, ONCE)
+        self.repeat = None if name is None else look(self.target.database, self.writer, self.batch, ONCE, is_stable)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
         if self.repeat is not None and self.repeat.is_done:

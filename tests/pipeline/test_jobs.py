@@ -10,7 +10,7 @@ from django.db import connection
 from pyspark.sql import SparkSession
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, RouterNotFound
+from base.errors import InvalidRequest, NotReady, RouterNotFound
 from base.refusal import Refusal
 from pipeline import rollups
 from pipeline.archive.files import LocalFiles
@@ -234,6 +234,42 @@ def test_a_latest_that_was_killed_writes_each_tag_once(
     numbers("orders", 1, tag=["c"])  # the killed step ends where it was planned to
     perform("latest", into)
     assert sorted(rows("SELECT tag FROM topic_log WHERE topic = 'table'")) == [("a",), ("b",), ("c",)]
+
+
+ONE_TASK = """
+CREATE FUNCTION one_task() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pipeline_written WHERE writer = new.writer) THEN
+        RAISE EXCEPTION 'the run ends after one task';
+    END IF;
+    RETURN new;
+END $$;
+CREATE TRIGGER one_task BEFORE INSERT ON pipeline_written FOR EACH ROW EXECUTE FUNCTION one_task()
+"""
+
+
+def test_a_latest_that_ended_midway_goes_on_without_records_that_are_gone_since(spark: SparkSession, dsn: str) -> None:
+    into = {"topic": "orders", "into": "table"}
+    tags = [f"t:{n:02}" for n in range(30)]
+    numbers("orders", 30, tag=tags)
+    with connection.cursor() as cursor:
+        cursor.execute(ONE_TASK)
+        try:
+            with pytest.raises(NotReady, match="the run ends after one task"):
+                perform("latest", into)
+            sessions()  # waits for the ends of all tasks
+        finally:
+            cursor.execute("DROP FUNCTION one_task CASCADE")
+    first = [tag for (tag,) in rows("SELECT tag FROM topic_log WHERE topic = 'table'")]
+    assert 0 < len(first) < 30
+    others = [tag for tag in tags if tag not in first]
+    for gone in (first[0], others[0]):
+        scripts.delete_records("orders", None, ["tag", "Eq", gone], now_ms())
+    run_of = perform("latest", into)
+    assert sorted(rows("SELECT tag FROM topic_log WHERE topic = 'table'")) == [
+        (tag,) for tag in tags if tag != others[0]
+    ]
+    assert run_of.written == 29
 
 
 def test_latest_into_a_topic_brings_what_changed(spark: SparkSession, dsn: str) -> None:

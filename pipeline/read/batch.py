@@ -11,7 +11,7 @@ from pipeline.options import Options
 from pipeline.read import stream
 from pipeline.read.conditions import MOST, Condition, condition
 from pipeline.read.extent import seq_at
-from pipeline.read.scan import SMALL, Range, Scan, ScanShare, ranges, shares
+from pipeline.read.scan import SMALL, Range, Scan, ScanReader, ScanShare, ranges, shares
 
 STREAMS_ONLY = {"maxRecordsPerTrigger", "cursor"}
 OPTIONS = stream.OPTIONS - STREAMS_ONLY | {"endingSeq"}
@@ -48,13 +48,19 @@ class BatchReader(DataSourceReader):
                 self.conditions.append(made)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns ranges with equal numbers of records for each topic. Filters on seq and ts narrow the ranges."""
+        """Returns ranges with equal numbers of records for each topic. Filters on seq and ts narrow the ranges.
+
+        Raises DataLoss if the read continues after a seq, and records above the seq were lost.
+        """
         (least, most), (oldest, newest) = self.bounds("seq"), self.bounds("ts")
+        readers: list[ScanReader] = []
         found: list[Range] = []
         with self.selection.database.connect() as connection:
             for topic in self.selection.look(connection).values():
                 first = max(self.selection.start(connection, topic) + 1, least)
                 last = min(topic.head, most, topic.head if self.ending is None else self.ending)
+                if self.selection.continues:
+                    readers.append(ScanReader(topic.name, topic.id, first - 1, last))
                 if oldest > 0:
                     first = max(first, seq_at(connection, topic, oldest))
                 if newest < MOST:
@@ -62,6 +68,7 @@ class BatchReader(DataSourceReader):
                 # A part that needs no rows is quick, so it may be larger.
                 small = SMALL if first <= topic.holes or not self.scan.wants_seqs_only else MOST_SEQS
                 found += ranges(connection, topic, first, last, self.selection.partitions, small=small)
+            self.selection.check(connection, readers)
         return shares(found)
 
     def bounds(self, column: str) -> tuple[int, int]:

@@ -96,6 +96,16 @@ class Selection:
         # below.
         return seq - 1 if seq == topic.recreated > 0 else seq
 
+    @property
+    def continues(self) -> bool:
+        """Whether the reading continues after a given seq. Then all records above this seq are expected."""
+        return self.starting_ts is None and self.starting not in ("earliest", "latest")
+
+    def check(self, connection: psycopg.Connection[Any], readers: Sequence[ScanReader]) -> None:
+        """Raises DataLoss if one of the readers lost records, unless losses are accepted."""
+        if self.fail_on_data_loss and readers:
+            check_loss(lambda loss: connection.execute(loss).fetchone() or (), readers)
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads appended records, trigger by trigger.
@@ -165,7 +175,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     if self.target.get(name, {}).get("id") == ends[name]["id"]
                 }
             gone = {name: at for name, at in start.items() if name not in ends}
-            self.check(connection, [ScanReader(name, at["id"], at["seq"], at["seq"]) for name, at in gone.items()])
+            self.selection.check(
+                connection, [ScanReader(name, at["id"], at["seq"], at["seq"]) for name, at in gone.items()]
+            )
         after = {name: position(start, topics[name]) for name in ends}
         for name, end in ends.items():
             end["seq"] = max(end["seq"], after[name])
@@ -174,11 +186,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (
             start if ends == reached(start) else self.planned(after, ends)
         )  # Spark begins a batch if anything differs
-
-    def check(self, connection: psycopg.Connection[Any], readers: Sequence[ScanReader]) -> None:
-        """Raises DataLoss if one of the readers lost records, unless losses are accepted."""
-        if self.selection.fail_on_data_loss and readers:
-            check_loss(lambda loss: connection.execute(loss).fetchone() or (), readers)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns the ranges of a batch, by topic and seq. Topics without new records have none. Raises DataLoss."""
@@ -202,7 +209,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 else:
                     most, counted = self.selection.partitions, "shared" not in to
                     found += ranges(connection, topic, after + 1, to["seq"], most, counted=counted)
-            self.check(connection, list(dict.fromkeys(readers)))
+            self.selection.check(connection, list(dict.fromkeys(readers)))
         return shares(found) if is_shared else [ScanShare([each]) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

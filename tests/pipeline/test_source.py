@@ -336,6 +336,28 @@ def test_a_tombstone_fails_a_stream_or_is_accepted(spark: SparkSession, dsn: str
     assert query.seqs == [*range(1, 6), *range(16, 26)]
 
 
+def test_a_loss_above_the_seq_after_which_a_batch_starts_fails_it_or_is_accepted(spark: SparkSession, dsn: str) -> None:
+    scripts.put_topic("orders", Config(cap_records=10), now_ms())
+    numbers("orders", 25)  # the cap takes 15
+    scripts.delete_records("orders", 19, None, now_ms())  # a delete is no loss
+    with pytest.raises(PySparkException, match=r"topic orders lost records above seq 5 \(cap\)"):
+        read(spark, dsn, topic="orders", startingSeq=5).collect()
+    kept = list(range(19, 26))
+    accepted: list[dict[str, object]] = [
+        {"startingSeq": 5, "failOnDataLoss": "false"},
+        {"startingSeq": 15},
+        {"startingSeq": "earliest"},
+        {"startingTs": 1},
+    ]
+    for options in accepted:
+        assert sorted(row.seq for row in read(spark, dsn, topic="orders", **options).collect()) == kept
+    assert read(spark, dsn, topic="orders", startingSeq=5).where("seq > 15").count() == len(kept)
+    scripts.delete_topic("orders", False, now_ms())
+    numbers("orders", 2)
+    with pytest.raises(PySparkException, match="topic orders was deleted and created again"):
+        read(spark, dsn, topic="orders", startingSeq=24).collect()
+
+
 def test_a_topic_that_is_deleted_or_recreated_fails_a_stream_or_is_accepted(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:

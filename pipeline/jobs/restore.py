@@ -55,19 +55,22 @@ def restore(work: Work, options: Restore) -> JobOutcome:
     check_topic_name(options.topic)
     files = work.files(options.archive)
     source = options.source or options.topic
-    wanted = chosen(files, source, options)
+    known = segments(files, source)
+    epoch = chosen(files, source, known, options)
+    held = [each for each in known if each.topic_id == epoch and each.last > options.from_seq]
+    wanted = [each for each in held if options.to_seq is None or each.first <= options.to_seq]
     missing = gaps(wanted, wanted[0].first - 1, wanted[-1].last) if wanted else []
     if missing:
         log.warning("%s: %s", work.run, lacking(files, missing))
     work.begin(
         sum(min(each.last, options.to_seq or each.last) - max(each.first - 1, options.from_seq) for each in wanted)
     )
-    writer = f"restore:{digest(files.root, source, options)}"
     written, left_out = 0, list[int]()
     # Two restores at once would mix their records, and break the order of both archives.
     with work.turn(f"the restore into topic {options.topic}"):
         run(put_topic(options.topic, Config(), now_ms()))
         topic_id = run(topic_called(options.topic)).id
+        writer = writer_of(topic_id, files, source, epoch, options, is_first=epoch == known[0].topic_id)
         for group in groups(files, wanted):
             if not is_done(topic_id, writer, group, options):
                 written += append(work, files, group, options, writer, left_out)
@@ -89,12 +92,11 @@ def because(left_out: Sequence[int], most: int) -> str:
     return f"because of more than {MOST_DEPTH} levels: seq {first(left_out, most)}"
 
 
-def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
-    """Returns the segments that contain the range.
+def chosen(files: Files, source: str, known: list[Segment], options: Restore) -> int:
+    """Returns the topic's id in the archive, whose segments of the name are `known`.
 
     Raises NotFound, or Refusal if several topics had the name and no epoch is given.
     """
-    known = segments(files, source)
     epochs = sorted({each.topic_id for each in known})
     if not known or (options.epoch is not None and options.epoch not in epochs):
         raise NotFound(f"{files.root} holds nothing of such a topic {source!r}", topic=source)
@@ -103,14 +105,24 @@ def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
         raise Refusal(
             f"{source} was deleted and created again, and the archive has both: choose one with --epoch, from {ids}."
         )
-    epoch = epochs[0] if options.epoch is None else options.epoch
-    held = [each for each in known if each.topic_id == epoch and each.last > options.from_seq]
-    return [each for each in held if options.to_seq is None or each.first <= options.to_seq]
+    return epochs[0] if options.epoch is None else options.epoch
 
 
-def digest(root: str, source: str, options: Restore) -> str:
+def writer_of(topic_id: int, files: Files, source: str, epoch: int, options: Restore, *, is_first: bool) -> str:
+    """Returns the writer of this restore, whatever names the path has, and whether the epoch was given.
+
+    Releases up to 0.3.0 took the path and the epoch as they were given. A restore that has begun keeps such a name. One without
+    an epoch was of the only topic that the archive had, and later topics have higher ids. `is_first`: the epoch is the lowest id.
+    """
+    told = [(files.place, epoch), (files.root, epoch), *([(files.root, None)] if is_first else [])]
+    names = [f"write:restore:{digest(root, source, given, options)}" for root, given in told]
+    begun = set(Written.objects.filter(topic_id=topic_id, writer__in=names).values_list("writer", flat=True))
+    return next((name for name in names if name in begun), names[0])
+
+
+def digest(root: str, source: str, epoch: int | None, options: Restore) -> str:
     """Returns a name that distinguishes this restore from other restores into the same topic."""
-    told = repr((root, source, options.epoch, options.from_seq, options.to_seq))
+    told = repr((root, source, epoch, options.from_seq, options.to_seq))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
@@ -127,7 +139,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
         left_out.extend(seqs)
 
     # The batch numbers of a writer must increase. The first seqs of the groups do.
-    claim = Claim(options.topic, f"write:{writer}", 0, group[0].first)
+    claim = Claim(options.topic, writer, 0, group[0].first)
     found = records(files, group, options.from_seq, options.to_seq)
     bounds = Bounds.of_environment(is_copy=True)
     with work.database.connect() as connection:
@@ -139,7 +151,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
 
 def is_done(topic_id: int, writer: str, group: list[Segment], options: Restore) -> bool:
     """Whether an earlier run appended all records of the group. Groups are appended in the order of their first seqs."""
-    kept = Written.objects.filter(topic_id=topic_id, writer=f"write:{writer}").first()
+    kept = Written.objects.filter(topic_id=topic_id, writer=writer).first()
     if kept is None or kept.batch < group[0].first:
         return False
     whole = options.from_seq < group[0].first and (options.to_seq is None or options.to_seq >= group[-1].last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -384,6 +385,30 @@ def test_a_recreated_topic_is_another_in_the_archive(spark: SparkSession, dsn: s
     assert (
         perform("restore", {"archive": str(tmp_path), "topic": "old", "source": "orders", "epoch": first}).written == 3
     )
+
+
+@pytest.mark.guarantee("S3")
+@pytest.mark.parametrize("begun_by", ["this version", "an older version"])
+def test_a_restore_is_the_same_by_other_names(spark: SparkSession, dsn: str, tmp_path: Path, begun_by: str) -> None:
+    """With its epoch, which the archive of a topic that was created again needs, and by a symbolic link."""
+    numbers("orders", 3)
+    archive(tmp_path / "out")
+    options = {"archive": str(tmp_path / "out"), "topic": "copy", "source": "orders"}
+    assert perform("restore", options).written == 3
+    if begun_by == "an older version":
+        told = repr((f"file:{tmp_path / 'out'}", "orders", None, 0, None))
+        name = f"write:restore:{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        assert rows("UPDATE pipeline_written SET writer = %s RETURNING records", name) == [(3,)]
+        assert perform("restore", options).written == 0
+    first = scripts.look_up("orders").id
+    scripts.delete_topic("orders", False, now_ms())
+    numbers("orders", 5)
+    archive(tmp_path / "out")
+    second = scripts.look_up("orders").id
+    assert [perform("restore", {**options, "epoch": epoch}).written for epoch in (first, second, second)] == [0, 5, 0]
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    assert perform("restore", {**options, "archive": str(tmp_path / "link"), "epoch": second}).written == 0
+    assert rows("SELECT count(*) FROM topic_log WHERE topic = 'copy'") == [(8,)]
 
 
 def test_an_archive_that_is_ahead_of_the_database_is_refused(spark: SparkSession, dsn: str, tmp_path: Path) -> None:

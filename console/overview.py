@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 
 from base.clock import now_ms
 from console.health import heartbeat, signals
+from console.health.behind import behind
 from console.health.processes import living
 from console.history import charts, series
 from console.history.samples import DAY_MS
@@ -54,7 +55,8 @@ def overview(chosen: str, now: int) -> dict[str, Any]:
     shown = series.window(chosen, now)
     busy = prepared(BUSY, {"now": now, "most": MOST})
     of_topics = series.read("topic", [row[0] for row in busy], shown)
-    of_routers = series.read("router", [each.id for each in seen.routers], shown)
+    furthest = behind(now, MOST)
+    of_routers = series.read("router", [each.id for each in furthest], shown)
     causes = signals.by_cause(signals.open_signals())
     return {
         **series.choices(chosen),
@@ -68,10 +70,8 @@ def overview(chosen: str, now: int) -> dict[str, Any]:
             (name, head, more * 1000 / ms, ts, charts.sparkline(of_topics[id].rates("head_seq"), "records a second"))
             for id, name, head, more, ms, ts in busy
         ],
-        "behind": [
-            (each, charts.sparkline(of_routers[each.id].values("lag"), "records behind")) for each in seen.routers
-        ],
-        "stuck": seen.stuck,
+        "behind": [(each, charts.sparkline(of_routers[each.id].values("lag"), "records behind")) for each in furthest],
+        "stuck": seen.stuck[:MOST],
         "is_judged": is_judged,
     }
 

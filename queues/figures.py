@@ -197,25 +197,27 @@ def jobs_of(
 class WaitingQueues:
     """The queues with a job that has been ready for longer than `ready_ms`, of all queues.
 
-    A look judges the next `most` queues by name, and those that an earlier look found. So it reads few pages, however many queues
-    there are, and a site with at most `most` queues is judged as a whole by each look.
+    A look judges the next `most` queues by name, those that an earlier look found, and those in `told`. So it reads few pages,
+    however many queues there are, and a site with at most `most` queues is judged as a whole by each look.
     """
 
     def __init__(self, ready_ms: int, most: int) -> None:
         self.ready_ms, self.most = ready_ms, most
         self.after = ""  # the last queue that was judged in this round
         self.known: list[str] = []
+        self.told: Collection[str] = ()  # queues that a look leaves out only if their jobs do not wait
         self.is_whole = False  # every queue was judged at least once
 
     def look(self, now: int) -> Script[list[QueueFigures]]:
-        """Returns at most `most` of the queues that are known now: those whose jobs wait longest first."""
+        """Returns at most `most` of the queues that are known now, and those in `told`: those whose jobs wait longest first."""
         place = {"after": self.after, "most": self.most}
         last = yield Statement(LAST, place)
-        ids = [*(yield Statement(NEXT, place)), *(yield Statement(KNOWN, (self.known,)))]
+        ids = [*(yield Statement(NEXT, place)), *(yield Statement(KNOWN, ([*self.known, *self.told],)))]
         heads = yield from heads_of({id for (id,) in ids})
         figures = yield from figures_of([head for head in heads.values() if head.records], now)
         waiting = [each for each in figures if (each.oldest_ready_ms or 0) > self.ready_ms]
-        found = longest_first(waiting)[: self.most]
+        ranked = enumerate(longest_first(waiting))
+        found = [each for rank, each in ranked if rank < self.most or each.name in self.told]
         self.after, self.known = (last[0][0] if last else ""), [each.name for each in found]
         self.is_whole = self.is_whole or not last
         return found

@@ -15,13 +15,14 @@ WITH part AS MATERIALIZED (
                     WHERE id > %(after)s ORDER BY id LIMIT %(part)s) next
      UNION SELECT id, topic_id, kind, name, seq, updated_ts FROM topic_cursors WHERE id = ANY (%(known)s::bigint[])),
 stuck AS MATERIALIZED (
-    SELECT part.id, part.topic_id, part.name, h.head_seq - part.seq AS lag, part.updated_ts
+    SELECT part.id, part.topic_id, part.name, h.head_seq - part.seq AS lag, part.updated_ts,
+           row_number() OVER (ORDER BY h.head_seq - part.seq DESC, part.id) AS place
       FROM part CROSS JOIN LATERAL (SELECT head_seq FROM topic_heads WHERE topic_id = part.topic_id LIMIT 1) h
      WHERE part.kind NOT IN ('router', 'subscription', 'webhook') AND h.head_seq > part.seq
-       AND part.updated_ts < %(now)s::bigint - %(stuck)s
-     ORDER BY lag DESC, part.id LIMIT %(most)s)
+       AND part.updated_ts < %(now)s::bigint - %(stuck)s)
 SELECT stuck.id, t.name, stuck.name, stuck.lag, stuck.updated_ts
   FROM stuck CROSS JOIN LATERAL (SELECT name FROM topics_topic WHERE id = stuck.topic_id LIMIT 1) t
+ WHERE stuck.place <= %(most)s OR stuck.id = ANY (%(known)s::bigint[])
  ORDER BY stuck.lag DESC, stuck.id
 """
 LAST = "SELECT id FROM topic_cursors WHERE id > %(after)s ORDER BY id OFFSET %(part)s - 1 LIMIT 1"
@@ -38,7 +39,8 @@ class Stuck:
     """The cursors furthest behind of those that have not advanced for STUCK_MS.
 
     A look judges the next `part` cursors, and those that an earlier look found. So it reads few pages, however many cursors there
-    are, and a site with fewer than `part` cursors is judged as a whole by each look.
+    are, and a site with fewer than `part` cursors is judged as a whole by each look. A cursor that was found stays known until it
+    advances, also if others are further behind, because the end of its problem is told.
     """
 
     def __init__(self, part: int = 150, most: int = 8) -> None:
@@ -48,7 +50,8 @@ class Stuck:
         self.is_whole = False  # every cursor was judged at least once
 
     def look(self, now: int) -> list[StuckCursor]:
-        """Returns at most `most` of the cursors that are known to be stuck now: those with the largest lags first."""
+        """Returns cursors that are stuck now, those with the largest lags first: the first `most` of those that were judged, and
+        those that an earlier look found."""
         place = {"after": self.after, "part": self.part}
         last = prepared(LAST, place)
         rows = prepared(STUCK, {**place, "known": self.known, "now": now, "stuck": STUCK_MS, "most": self.most})

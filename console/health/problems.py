@@ -5,7 +5,7 @@ A problem names the part, what it holds up, since when, and the page where an op
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from django.conf import settings
@@ -13,26 +13,26 @@ from django.urls import reverse
 
 from base.units import counted, duration, sentence, waits
 from console import gateways
-from console.health.behind import Behind, behind
+from console.health.behind import Behind, held_up
 from console.health.cursors import Stuck, StuckCursor
 from console.health.processes import Sign
 from console.history.samples import DAY_MS
 from console.templatetags.console import router_url, schedules_url, topic_url, webhook_url
-from groups.figures import abandoned
+from groups.figures import GroupFigures, abandoned
 from mirrors.sites import CURSOR as MIRROR
-from outbox.captures import captured
-from outbox.waiting import oldest_ms, pause, stopped
-from push.webhooks.figures import troubled
-from queues.figures import QueueFigures, WaitingQueues, dead_letters
+from outbox.captures import Captured, captured
+from outbox.waiting import Stopped, oldest_ms, pause, stopped
+from push.webhooks.figures import ListedWebhook, troubled
+from queues.figures import DeadLetters, QueueFigures, WaitingQueues, dead_letters
 from store import disk
 from store.database import prepared
 from store.script import run
 
-MOST = 8  # problems of each kind
+MOST = 8  # problems of each kind, beside those that were told
+MOST_READ = 1000  # problems of each kind that one look reads
 WAITED_MS = 60_000  # a subscriber without an error whose events wait for longer than this gets no events
 READY_MS = 300_000  # a queue with a job that has been ready for longer has too few workers, or none
-MOST_CAPTURES = 1000  # that one look reads
-MOST_JUDGED = 20  # queues that one look judges, and most that it finds
+MOST_JUDGED = 20  # queues that one look judges, and most that it finds beside those that were told
 UNMOVED_MS = 10_000  # an emitted record that no relay has moved for longer
 OVERDUE_MS = 300_000  # a schedule that no worker started for so long after its time is overdue
 
@@ -104,7 +104,8 @@ class LastDay(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """A look at the instance. `queues`: queues with jobs that wait. `stuck`: cursors that do not advance."""
+    """A look at the instance. `routers`: those that hold up records. `queues`: queues with jobs that wait. `stuck`: cursors that
+    do not advance."""
 
     processes: list[Sign]
     routers: list[Behind]
@@ -113,26 +114,41 @@ class Findings(NamedTuple):
     day: LastDay
 
 
-def look(processes: list[Sign], queues: WaitingQueues, stuck: Stuck, now: int) -> Findings:
-    """Looks at the instance. `queues` and `stuck` judge their next part."""
+def look(processes: list[Sign], queues: WaitingQueues, stuck: Stuck, told: Collection[str], now: int) -> Findings:
+    """Looks at the instance. `queues` and `stuck` judge their next part. `told`: objects with an open signal."""
     day = LastDay(*prepared(LAST_DAY, {"day": now - DAY_MS})[0])
-    return Findings(processes, behind(now, MOST), run(queues.look(now)), stuck.look(now), day)
+    queues.told = named("topic ", told)
+    routers = held_up(now, MOST_READ, named("router ", told))
+    return Findings(processes, routers, run(queues.look(now)), stuck.look(now), day)
 
 
-def found(seen: Findings, now: int) -> Iterator[Problem]:
-    """Yields all problems."""
+def named(kind: str, told: Collection[str]) -> list[str]:
+    """Returns the names of the objects of a kind."""
+    return [each.removeprefix(kind) for each in told if each.startswith(kind)]
+
+
+def found(seen: Findings, told: Collection[str], now: int) -> Iterator[Problem]:
+    """Yields all problems, of each kind those that `some` chooses."""
     yield from of_servers(seen.processes)
     yield from of_gateways()
-    yield from of_routers(seen.routers, now)
-    yield from of_subscribers(now)
-    yield from of_webhooks()
-    yield from of_jobs(now)
-    yield from of_outbox(now)
-    yield from of_captures(now)
-    yield from of_groups(now)
-    yield from of_queues(now, seen.queues)
+    yield from of_routers(seen.routers, now, told)
+    yield from of_subscribers(now, told)
+    yield from of_webhooks(told)
+    yield from of_jobs(now, told)
+    yield from of_outbox(now, told)
+    yield from of_captures(now, told)
+    yield from of_groups(now, told)
+    yield from of_queues(now, seen.queues, told)
     yield from of_cursors(seen.stuck)
     yield from of_the_last_day(seen.day)
+
+
+def some(problems: Iterable[Problem], told: Collection[str]) -> list[Problem]:
+    """Returns the first MOST problems, and those of objects with an open signal.
+
+    Without the latter, a signal would close while its problem lasts, as soon as MOST others come before it.
+    """
+    return [each for rank, each in enumerate(problems) if rank < MOST or each.object in told]
 
 
 def of_servers(processes: list[Sign]) -> Iterator[Problem]:
@@ -173,139 +189,160 @@ def of_gateways() -> Iterator[Problem]:
             yield Problem("gateway degraded", f"gateway {each.name}", "bad", text, advice, None, **act)
 
 
-def of_routers(routers: list[Behind], now: int) -> Iterator[Problem]:
+def of_routers(routers: list[Behind], now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields blocked, stalled and paused routers (console/health/behind.py) with records to forward."""
-    for each in routers:
-        if each.state == "running":
-            continue
-        text = f"Router {each.name} is {each.state} and holds up {counted(each.lag, 'record')} for {each.dest}."
-        why = "No record was forwarded for 10 s. Check that a worker runs."
-        if each.last_error:
-            why = sentence(each.last_error)
-        if each.state == "paused":
-            why = "An operator paused it. Resume it, or delete it."
-        level = "bad" if each.state == "blocked" else "warn"
-        since_ts = None if each.oldest_ms is None else now - each.oldest_ms
-        # A blocked router waits for room in its dest, which what reads from the dest would make.
-        because = {"blocked": (f"topic {each.dest}",), "stalled": ("process worker",)}.get(each.state, ())
-        yield Problem(
-            f"router {each.state}",
-            f"router {each.name}",
-            level,
-            text,
-            why,
-            since_ts,
-            router_url(each.name),
-            "Open the router",
-            because,
-        )
+    yield from some((of_router(each, now) for each in routers), told)
 
 
-def of_subscribers(now: int) -> Iterator[Problem]:
+def of_router(each: Behind, now: int) -> Problem:
+    text = f"Router {each.name} is {each.state} and holds up {counted(each.lag, 'record')} for {each.dest}."
+    why = "No record was forwarded for 10 s. Check that a worker runs."
+    if each.last_error:
+        why = sentence(each.last_error)
+    if each.state == "paused":
+        why = "An operator paused it. Resume it, or delete it."
+    level = "bad" if each.state == "blocked" else "warn"
+    since_ts = None if each.oldest_ms is None else now - each.oldest_ms
+    # A blocked router waits for room in its dest, which what reads from the dest would make.
+    because = {"blocked": (f"topic {each.dest}",), "stalled": ("process worker",)}.get(each.state, ())
+    page = (router_url(each.name), "Open the router")
+    return Problem(f"router {each.state}", f"router {each.name}", level, text, why, since_ts, *page, because)
+
+
+def of_subscribers(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the subscribers of the bus that have queued events and get none."""
-    rows = prepared(NOT_DELIVERED, {"now": now, "waited_ms": WAITED_MS, "most": MOST})
-    for id, name, queue, paused, health, attempts, error, records, oldest_ts, _ in rows:
-        text = f"Subscriber {name} gets no events. {waits(records, 'event')}."
-        if paused:
-            advice = "An operator paused it. Resume it, or drop its queue."
-        elif error and attempts:
-            advice = (
-                f"{counted(attempts, 'attempt')} failed, the last one with: {error}. Its health is {health} of 100."
-            )
-        else:
-            advice = "No attempt was made. Check that push runs."
-        level = "warn" if paused else "bad"
-        because = () if paused or (error and attempts) else ("process push",)
-        act = {"url": reverse("admin:console_subscriber", args=[id]), "act": "Open the subscriber"}
-        yield Problem("no delivery", f"topic {queue}", level, text, advice, oldest_ts, **act, because=because)
-    if rows and (more := rows[0][-1] - len(rows)):
+    rows = prepared(NOT_DELIVERED, {"now": now, "waited_ms": WAITED_MS, "most": MOST_READ})
+    shown = some((of_subscriber(*row) for *row, _ in rows), told)
+    yield from shown
+    if rows and (more := rows[0][-1] - len(shown)):
         act = {"url": reverse("admin:console_list_subscribers"), "act": "Open the subscribers"}
         text = f"{more} more subscribers get no events."
         yield Problem("no delivery", "more subscribers", "bad", text, "", None, **act)
 
 
-def of_webhooks() -> Iterator[Problem]:
+def of_subscriber(
+    id: int,
+    name: str,
+    queue: str,
+    paused: bool,
+    health: int,
+    attempts: int,
+    error: str | None,
+    records: int,
+    oldest_ts: int,
+) -> Problem:
+    text = f"Subscriber {name} gets no events. {waits(records, 'event')}."
+    if paused:
+        advice = "An operator paused it. Resume it, or drop its queue."
+    elif error and attempts:
+        advice = f"{counted(attempts, 'attempt')} failed, the last one with: {error}. Its health is {health} of 100."
+    else:
+        advice = "No attempt was made. Check that push runs."
+    level = "warn" if paused else "bad"
+    because = () if paused or (error and attempts) else ("process push",)
+    act = {"url": reverse("admin:console_subscriber", args=[id]), "act": "Open the subscriber"}
+    return Problem("no delivery", f"topic {queue}", level, text, advice, oldest_ts, **act, because=because)
+
+
+def of_webhooks(told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields failing and paused webhooks."""
-    rows = run(troubled(MOST + 1))
-    for each in rows[:MOST]:
-        object, page = f"webhook {each.name}", (webhook_url(each.name), "Open the webhook")
-        if each.state == "paused":
-            text = f"Webhook {each.name} is paused, and sends nothing."
-            advice = f"{sentence(each.pause_reason or 'an operator paused it')} Resume it, or delete it."
-            yield Problem("webhook paused", object, "warn", text, advice, each.updated_ts, *page)
-        else:
-            text = f"The endpoint of webhook {each.name} fails."
-            if each.waiting:
-                text += f" {waits(each.waiting, 'record')} for another call."
-            advice = f"{counted(each.failures, 'call')} in a row failed, the last one with: {each.last_error}."
-            yield Problem("webhook failing", object, "bad", text, advice, each.last_success_ts, *page)
-    if len(rows) > MOST:
+    rows = run(troubled(MOST_READ))
+    shown = some((of_webhook(each) for each in rows), told)
+    yield from shown
+    if len(rows) > len(shown):
         text, page = "More webhooks fail, or are paused.", (reverse("admin:console_list_webhooks"), "Open the webhooks")
         yield Problem("webhook failing", "more webhooks", "bad", text, "", None, *page)
 
 
-def of_jobs(now: int) -> Iterator[Problem]:
+def of_webhook(each: ListedWebhook) -> Problem:
+    object, page = f"webhook {each.name}", (webhook_url(each.name), "Open the webhook")
+    if each.state == "paused":
+        text = f"Webhook {each.name} is paused, and sends nothing."
+        advice = f"{sentence(each.pause_reason or 'an operator paused it')} Resume it, or delete it."
+        return Problem("webhook paused", object, "warn", text, advice, each.updated_ts, *page)
+    text = f"The endpoint of webhook {each.name} fails."
+    if each.waiting:
+        text += f" {waits(each.waiting, 'record')} for another call."
+    advice = f"{counted(each.failures, 'call')} in a row failed, the last one with: {each.last_error}."
+    return Problem("webhook failing", object, "bad", text, advice, each.last_success_ts, *page)
+
+
+def of_jobs(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the schedules of archives and other jobs whose last run failed, or that no worker starts."""
-    for id, job, topic, last, state, summary, since_ts in prepared(
-        NOT_RUN, {"now": now, "overdue_ms": OVERDUE_MS, "most": MOST}
-    ):
-        what = f"The schedule {job} of {topic}" if topic else f"The schedule {job} {id}"
-        if state in ("failed", "wrong"):
-            url, act = reverse("admin:pipeline_run_change", args=[last]), "Open the run"
-            text = f"{what} {'failed' if state == 'failed' else 'found something wrong'}."
-            advice = f"{summary}. The next run tries again."
-            yield Problem(f"schedule {state}", f"schedule {id}", "bad", text, advice, since_ts, url, act)
-        else:
-            url, act = reverse("admin:pipeline_schedule_change", args=[id]), "Open the schedule"
-            text = f"{what} is overdue."
-            advice = "No worker started it. Check that worker and beat run, and that no other job is running."
-            because = ("process worker", "process beat")
-            yield Problem("schedule overdue", f"schedule {id}", "warn", text, advice, since_ts, url, act, because)
+    rows = prepared(NOT_RUN, {"now": now, "overdue_ms": OVERDUE_MS, "most": MOST_READ})
+    yield from some((of_job(*row) for row in rows), told)
 
 
-def of_queues(now: int, waiting: list[QueueFigures]) -> Iterator[Problem]:
+def of_job(
+    id: int, job: str, topic: str | None, last: int | None, state: str | None, summary: str | None, since_ts: int
+) -> Problem:
+    what = f"The schedule {job} of {topic}" if topic else f"The schedule {job} {id}"
+    if state in ("failed", "wrong"):
+        url, act = reverse("admin:pipeline_run_change", args=[last]), "Open the run"
+        text = f"{what} {'failed' if state == 'failed' else 'found something wrong'}."
+        advice = f"{summary}. The next run tries again."
+        return Problem(f"schedule {state}", f"schedule {id}", "bad", text, advice, since_ts, url, act)
+    url, act = reverse("admin:pipeline_schedule_change", args=[id]), "Open the schedule"
+    text = f"{what} is overdue."
+    advice = "No worker started it. Check that worker and beat run, and that no other job is running."
+    because = ("process worker", "process beat")
+    return Problem("schedule overdue", f"schedule {id}", "warn", text, advice, since_ts, url, act, because)
+
+
+def of_queues(now: int, waiting: list[QueueFigures], told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the queues whose jobs wait, topics with dead letters, and the queues that refuse the jobs of their schedules."""
-    for each in waiting[:MOST]:
-        oldest = duration(each.oldest_ready_ms or 0)
-        text = f"Queue {each.name} has {counted(each.ready, 'ready job')}. The oldest waits for {oldest}."
-        is_served = each.swept_ts is not None and each.swept_ts > now - READY_MS
-        advice = (
-            "Workers claim jobs, but not fast enough. Start more." if is_served else "No worker claims jobs. Start one."
-        )
-        level = "warn" if is_served else "bad"
-        act = {"url": reverse("admin:console_queue", args=[each.name]), "act": "Open the queue"}
-        yield Problem("jobs wait", f"topic {each.name}", level, text, advice, now - (each.oldest_ready_ms or 0), **act)
-    if more := len(waiting[MOST:]):
+    shown = some((of_queue(each, now) for each in waiting), told)
+    yield from shown
+    if more := len(waiting) - len(shown):
         url = reverse("admin:console_list_queues")
-        least = "at least " if len(waiting) == MOST_JUDGED else ""
+        least = "at least " if len(waiting) >= MOST_JUDGED else ""
         text = f"The jobs of {least}{counted(more, 'more queue')} wait, too."
         yield Problem("jobs wait", "more queues", "bad", text, "", None, url, "Open the queues")
-    for topic, name, queues, letters in run(dead_letters(MOST)):
-        whose = f"queue {name}" if queues == 1 else f"{queues} queues, for example {name}"
-        text = f"Topic {topic} holds {counted(letters, 'dead letter')} of {whose}."
-        advice = "Send them back to the queue, or drop them."
-        act = {"url": reverse("admin:console_queue", args=[name]), "act": "Open the queue"}
-        yield Problem("dead letters", f"topic {topic}", "warn", text, advice, None, **act)
-    for name, count, since_ts, error in prepared(REFUSED, {"most": MOST}):
-        text = f"Queue {name} refuses the jobs of {counted(count, 'schedule')}."
-        advice = f"{sentence(error)} The next try follows within a minute."
-        act = {"url": schedules_url(name), "act": "Open the schedules"}
-        yield Problem(
-            "jobs refused", f"schedules of {name}", "bad", text, advice, since_ts, **act, because=(f"topic {name}",)
-        )
+    yield from some((of_letters(each) for each in run(dead_letters(MOST_READ))), told)
+    yield from some((of_refused(*row) for row in prepared(REFUSED, {"most": MOST_READ})), told)
 
 
-def of_groups(now: int) -> Iterator[Problem]:
+def of_queue(each: QueueFigures, now: int) -> Problem:
+    oldest = duration(each.oldest_ready_ms or 0)
+    text = f"Queue {each.name} has {counted(each.ready, 'ready job')}. The oldest waits for {oldest}."
+    is_served = each.swept_ts is not None and each.swept_ts > now - READY_MS
+    advice = (
+        "Workers claim jobs, but not fast enough. Start more." if is_served else "No worker claims jobs. Start one."
+    )
+    level = "warn" if is_served else "bad"
+    act = {"url": reverse("admin:console_queue", args=[each.name]), "act": "Open the queue"}
+    return Problem("jobs wait", f"topic {each.name}", level, text, advice, now - (each.oldest_ready_ms or 0), **act)
+
+
+def of_letters(each: DeadLetters) -> Problem:
+    whose = f"queue {each.queue}" if each.queues == 1 else f"{each.queues} queues, for example {each.queue}"
+    text = f"Topic {each.topic} holds {counted(each.letters, 'dead letter')} of {whose}."
+    advice = "Send them back to the queue, or drop them."
+    act = {"url": reverse("admin:console_queue", args=[each.queue]), "act": "Open the queue"}
+    return Problem("dead letters", f"topic {each.topic}", "warn", text, advice, None, **act)
+
+
+def of_refused(name: str, schedules: int, since_ts: int, error: str) -> Problem:
+    text = f"Queue {name} refuses the jobs of {counted(schedules, 'schedule')}."
+    advice = f"{sentence(error)} The next try follows within a minute."
+    page, because = (schedules_url(name), "Open the schedules"), (f"topic {name}",)
+    return Problem("jobs refused", f"schedules of {name}", "bad", text, advice, since_ts, *page, because)
+
+
+def of_groups(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the consumer groups with unread records and without a living member."""
-    for each in run(abandoned(MOST, now)):
-        text = f"Group {each.name} of {each.topic} has no member and is {counted(each.lag, 'record')} behind."
-        since_ts = None if each.oldest_unread_ms is None else now - each.oldest_unread_ms
-        advice = "Start a member. If no reader needs the group, delete it."
-        act = {"url": reverse("admin:console_groups", args=[each.topic]), "act": "Open the groups"}
-        yield Problem("no member", f"group {each.name} of {each.topic}", "bad", text, advice, since_ts, **act)
+    yield from some((of_group(each, now) for each in run(abandoned(MOST_READ, now))), told)
 
 
-def of_outbox(now: int) -> Iterator[Problem]:
+def of_group(each: GroupFigures, now: int) -> Problem:
+    text = f"Group {each.name} of {each.topic} has no member and is {counted(each.lag, 'record')} behind."
+    since_ts = None if each.oldest_unread_ms is None else now - each.oldest_unread_ms
+    advice = "Start a member. If no reader needs the group, delete it."
+    act = {"url": reverse("admin:console_groups", args=[each.topic]), "act": "Open the groups"}
+    return Problem("no member", f"group {each.name} of {each.topic}", "bad", text, advice, since_ts, **act)
+
+
+def of_outbox(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the topics that cannot take records of the outbox, and an outbox that no relay empties."""
     if (age := run(oldest_ms(now))) > UNMOVED_MS:
         text, why = "Records that applications emitted do not arrive at their topics.", run(pause())
@@ -313,38 +350,42 @@ def of_outbox(now: int) -> Iterator[Problem]:
         act = {"url": reverse("admin:console_tasks"), "act": "Open the processes"}
         because = ("disk", "process worker")
         yield Problem("outbox waits", "outbox", "bad", text, advice, now - age, **act, because=because)
-    for each in run(stopped((), MOST, now)):
-        text = f"{counted(each.records, 'emitted record')} for {each.topic} cannot arrive: {each.reason}."
-        advice = f"Make the topic take the first of them, or leave it out with `topics outbox skip {each.topic}`."
-        act = {"url": topic_url(each.topic), "act": "Open the topic"}
-        full = (f"topic {each.topic}",)
-        yield Problem(
-            "outbox stopped", f"outbox of {each.topic}", "bad", text, advice, now - each.age_ms, **act, because=full
-        )
+    yield from some((of_stopped(each, now) for each in run(stopped((), MOST_READ, now))), told)
 
 
-def of_captures(now: int) -> Iterator[Problem]:
+def of_stopped(each: Stopped, now: int) -> Problem:
+    text = f"{counted(each.records, 'emitted record')} for {each.topic} cannot arrive: {each.reason}."
+    advice = f"Make the topic take the first of them, or leave it out with `topics outbox skip {each.topic}`."
+    page, full = (topic_url(each.topic), "Open the topic"), (f"topic {each.topic}",)
+    since_ts = now - each.age_ms
+    return Problem("outbox stopped", f"outbox of {each.topic}", "bad", text, advice, since_ts, *page, full)
+
+
+def of_captures(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the captured tables without triggers, and those of which a change was lost in the last day."""
-    troubled = [
+    failed = [
         each
-        for each in run(captured((), MOST_CAPTURES))
+        for each in run(captured((), MOST_READ))
         if not each.is_live or (each.error_ts is not None and each.error_ts > now - DAY_MS)
     ]
-    for each in troubled[:MOST]:
-        page = (topic_url(each.topic), "Open the topic")
-        if not each.is_live:
-            text = f"Changes of table {each.table} are not captured: its triggers are gone or disabled."
-            advice = f"Call topics.uncapture('{each.table}'), and then topics.capture again with a snapshot."
-            yield Problem("capture ended", f"capture of {each.table}", "bad", text, advice, None, *page)
-        else:
-            text = f"Topic {each.topic} lost {counted(each.lost, 'change')} of table {each.table}. Its readers get a tombstone."
-            if not each.lost:
-                text = f"The snapshot of table {each.table} has stopped."
-            advice = sentence(each.error or "")
-            yield Problem("capture failed", f"capture of {each.table}", "bad", text, advice, each.error_ts, *page)
-    if more := len(troubled[MOST:]):
+    shown = some((of_capture(each) for each in failed), told)
+    yield from shown
+    if more := len(failed) - len(shown):
         text = f"{counted(more, 'more capture')} lost changes, or ended."
         yield Problem("capture failed", "more captures", "bad", text, "Read the view topics.captures.")
+
+
+def of_capture(each: Captured) -> Problem:
+    page = (topic_url(each.topic), "Open the topic")
+    if not each.is_live:
+        text = f"Changes of table {each.table} are not captured: its triggers are gone or disabled."
+        advice = f"Call topics.uncapture('{each.table}'), and then topics.capture again with a snapshot."
+        return Problem("capture ended", f"capture of {each.table}", "bad", text, advice, None, *page)
+    text = f"Topic {each.topic} lost {counted(each.lost, 'change')} of table {each.table}. Its readers get a tombstone."
+    if not each.lost:
+        text = f"The snapshot of table {each.table} has stopped."
+    advice = sentence(each.error or "")
+    return Problem("capture failed", f"capture of {each.table}", "bad", text, advice, each.error_ts, *page)
 
 
 def of_cursors(stuck: list[StuckCursor]) -> Iterator[Problem]:

@@ -1,8 +1,9 @@
 """Signals: the problems of this instance as rows, each with its begin, its cause, and perhaps a silence.
 
 A look finds the problems (problems.py) and stores the difference. A new problem opens a signal. A signal closes once its problem
-was absent for CLOSES_MS, so a problem that comes and goes stays one signal. The overview looks when it is drawn, and the task
-`console.judge` looks every 15 s, for the metrics and TOPICS_SIGNALS_TOPIC. One look stores at a time.
+was absent for CLOSES_MS, so a problem that comes and goes stays one signal. A look finds the problem of an open signal however
+many others there are. The overview looks when it is drawn, and the task `console.judge` looks every 15 s, for the metrics and
+TOPICS_SIGNALS_TOPIC. One look stores at a time.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ SELECT new.kind, new.object, new.level, new.text, new.advice, new.url, new.act, 
        (excluded.level, excluded.text, excluded.advice, excluded.because) OR signal.absent_ts IS NOT NULL
 RETURNING {COLUMNS}, xmax = 0
 """
+TOLD = "SELECT object FROM console_signal WHERE closed_ts IS NULL"
 OPEN = f"""
 SELECT {COLUMNS} FROM console_signal WHERE closed_ts IS NULL AND absent_ts IS NULL ORDER BY level, since_ts, id
 """
@@ -118,12 +120,13 @@ def judge(processes: list[Sign], now: int) -> tuple[Findings, bool]:
     """Looks for problems, and stores them. Returns what it saw, and whether every queue and cursor was judged by now."""
     rows = prepared(JUDGEMENT, ())
     place = msgspec.json.decode(rows[0][0], type=NextLook) if rows else NextLook()
+    told = {object for (object,) in prepared(TOLD, ())}
     queues, stuck = WaitingQueues(READY_MS, MOST_JUDGED), Stuck()
     queues.after, queues.known, queues.is_whole = place.queues
     stuck.after, stuck.known, stuck.is_whole = place.cursors
-    seen = look(processes, queues, stuck, now)
+    seen = look(processes, queues, stuck, told, now)
     reached = NextLook((queues.after, queues.known, queues.is_whole), (stuck.after, stuck.known, stuck.is_whole))
-    run(atomically(store(list(found(seen, now)), reached, now)))
+    run(atomically(store(list(found(seen, told, now)), reached, now)))
     return seen, queues.is_whole and stuck.is_whole
 
 

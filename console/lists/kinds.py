@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from console.health.behind import behind
+from console.health.behind import held_up
 from console.health.signals import StoredSignal
 from console.lists.objects import ObjectKey, ObjectKind
 from console.lists.rows import (
@@ -80,7 +80,7 @@ KINDS = (
         "Last moved",
         following_routers,
         rows_of_routers,
-        lambda signals, now: [ObjectKey(each.name) for each in behind(now, MOST_TROUBLED) if each.state != "running"],
+        lambda signals, now: [ObjectKey(each.name) for each in held_up(now, MOST_TROUBLED)],
         """No router yet. <a href="/admin/routers/router/add/">Add a router</a>:
         it forwards the records of one topic to another.""",
         states=("blocked", "paused"),

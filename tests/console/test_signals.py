@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,15 +16,21 @@ from hypothesis import strategies as st
 
 from base.clock import now_ms
 from console.health import signals
-from console.health.problems import Problem
+from console.health.cursors import STUCK_MS
+from console.health.problems import READY_MS, Problem
 from console.models import Signal
+from push.models import Webhook
+from push.webhooks import webhooks
+from push.webhooks.config import PutWebhook
+from push.webhooks.retry import FAILING
 from routers.routers import RouterConfig
 from store.script import atomically, run
 from tests.admin.pages import put, text
 from tests.console.test_problems import alive, problem, problems
-from tests.scripts import put_router, put_topic
+from tests.scripts import move, put_router, put_topic
 from topics.config import Config
 from topics.models import AuditEntry
+from wire.access.keys import OPEN
 
 NOW = 1_000_000_000_000
 NAMES = st.sampled_from(("a", "b", "c", "d", "e"))
@@ -105,6 +112,69 @@ def test_a_topic_gets_the_begin_and_the_end_of_each_problem(db: None, settings: 
     ended = [("router stalled", "closed", "Over: a holds 2"), ("no member", "closed", "Over: Nobody reads.")]
     assert told()[:2] == expected
     assert sorted(told()[2:]) == sorted(ended)
+
+
+def router(name: str, place: int) -> None:
+    put_router(f"{name}>x", RouterConfig(source=name, dest=f"x.{name}", start="earliest", paused=True), now_ms())
+    put(name, *["1"] * (40 - place))
+
+
+def webhook(name: str, place: int) -> None:
+    run(webhooks.put(name, PutWebhook(url="https://example.com/", topics=["orders"]), OPEN, now_ms()))
+    Webhook.objects.filter(name=name).update(paused=place > 25, failures=FAILING, last_error="answered 500")
+
+
+def cursor(name: str, place: int) -> None:
+    put(name, *["1"] * (40 - place))
+    move(name, "reader", 0, None, now_ms() - 2 * STUCK_MS)
+
+
+def group(name: str, place: int) -> None:
+    topic = put(name, *["1"] * (40 - place))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts)"
+            " VALUES (%s, 'billing', 'tag', 1, 'earliest', 1) RETURNING id",
+            [topic.pk],
+        )
+        cursor.execute(
+            "INSERT INTO groups_share (group_id, share, seq, updated_ts) VALUES (%s, 0, 0, 1)", cursor.fetchone()
+        )
+
+
+def queue(name: str, place: int) -> None:
+    put_topic(name, Config(type="queue"), now_ms())
+    topic = put(name, "1")
+    with connection.cursor() as cursor:
+        age_ms = (41 - place) * READY_MS
+        cursor.execute("UPDATE topics_record SET ts = ts - %s WHERE topic_id = %s", [age_ms, topic.pk])
+
+
+@pytest.mark.parametrize("make", [router, webhook, cursor, group, queue], ids=lambda make: make.__name__)
+def test_a_problem_is_not_over_because_others_are_worse(
+    db: None, settings: Any, make: Callable[[str, int], None]
+) -> None:
+    """`make` makes an object in trouble, which comes at this place of the problems of its kind."""
+    settings.TOPICS_SIGNALS_TOPIC = "ops.signals"
+    now = now_ms()
+    make("last", 39)
+    signals.judge([], now)
+    assert [state for _, state, _ in told()] == ["open"]
+    for place in range(25):
+        make(f"t{place}", place)
+    for later in (1, 70_000):
+        signals.judge([], now + later)
+    assert len(told()) > 8
+    assert {state for _, state, _ in told()} == {"open"}
+
+
+def test_routers_that_work_leave_room_for_one_that_holds_up_records(db: None) -> None:
+    router("held", 39)
+    for name in (f"busy{n}" for n in range(9)):
+        put_router(f"{name}>x", RouterConfig(source=name, dest=f"x.{name}", start="earliest"), now_ms())
+        put(name, "1", "2", "3")
+    signals.judge([], now_ms())
+    assert [each.object for each in signals.open_signals()] == ["router held>x"]
 
 
 def test_a_record_is_an_event_of_pagerduty_too(db: None, settings: Any) -> None:

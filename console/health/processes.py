@@ -6,8 +6,25 @@ from typing import NamedTuple
 
 from base.units import duration
 from console.health import heartbeat
-from console.models import Process
 from store.database import prepared
+
+MOST = 100  # processes of each kind, so that the dead ones of a kind hide no other kind
+
+LAST_SEEN = """
+SELECT process.kind, process.host, process.pid, process.started_ts, process.seen_ts, process.worked_ts
+  FROM (SELECT DISTINCT kind FROM console_process) known
+ CROSS JOIN LATERAL (SELECT * FROM console_process WHERE kind = known.kind ORDER BY seen_ts DESC LIMIT %(most)s) process
+ ORDER BY process.kind, process.seen_ts DESC
+"""
+
+
+class ProcessRow(NamedTuple):
+    kind: str
+    host: str
+    pid: int
+    started_ts: int
+    seen_ts: int
+    worked_ts: int | None
 
 
 class Sign(NamedTuple):
@@ -21,7 +38,7 @@ class Sign(NamedTuple):
 
 
 def living(now: int, took_ms: float) -> list[Sign]:
-    """Returns each process of the site, and the servers that the site needs."""
+    """Returns the processes of the site, at most MOST of each kind, and the servers that the site needs."""
     found = [
         Sign("PostgreSQL", "", "ok", now, f"answered in {took_ms:.1f} ms"),
     ]
@@ -34,7 +51,7 @@ def living(now: int, took_ms: float) -> list[Sign]:
             else "Forwarding waits for the sweep. Appends and reads continue"
         )
         found.append(Sign("Redis", "", "ok" if alive else "silent", seen.redis_ts, more))
-    rows = list(Process.objects.order_by("kind", "-seen_ts")[:100])
+    rows = [ProcessRow(*row) for row in prepared(LAST_SEEN, {"most": MOST})]
     for each in rows:
         alive = each.seen_ts > now - heartbeat.STALE_MS
         if not alive and any(other.kind == each.kind and other.started_ts > each.seen_ts for other in rows):

@@ -224,6 +224,22 @@ def test_a_process_is_expected_until_it_says_goodbye(ours: ProcessHeartbeat) -> 
     assert not Process.objects.filter(id=ours.id).exists()
 
 
+def test_many_dead_processes_of_a_kind_hide_no_worker(ours: ProcessHeartbeat) -> None:
+    """A crash loop of `web` leaves a row for each of its ends, until an hour has passed."""
+    now = now_ms()
+    for pid in range(200):
+        seen_ts = now - 30_000 - pid
+        Process.objects.create(
+            id=f"web{pid}", kind="web", host="h", pid=pid, started_ts=seen_ts - 1_000, seen_ts=seen_ts
+        )
+    for kind in ("beat", "worker"):
+        Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=now - 60_000, seen_ts=now)
+    ours.beat(now, 0)
+    found = processes.living(now, 0.0)
+    assert {each.kind for each in found if each.state == "ok"} >= {"web", "worker", "beat"}
+    assert [each.text for each in problems.of_servers(found) if "worker" in each.text] == []
+
+
 def test_a_replaced_beat_or_worker_is_no_problem(instances) -> None:
     """Each deletes its row when it ends, so no page misses the former process."""
     instance: Instance = instances(TOPICS_PROCESSES="worker,beat")

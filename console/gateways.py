@@ -1,7 +1,7 @@
 """Reads /gateway/graph of the gateways in TOPICS_GATEWAYS while an operator looks at them.
 
 Each gateway has its own thread. A silent gateway therefore delays no page and no other gateway. Pages show the last answers of
-the threads.
+the threads. A thread without a look ends, and what it saw is forgotten, because the next look can come hours later.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ PAUSE_SECONDS = 2.0  # seconds between two requests
 ANSWER_SECONDS = 3.0  # seconds to connect, and for each part of the answer
 LOOKED_AT_SECONDS = 30.0  # after so many seconds without a look, the thread ends
 FIRST_SECONDS = 1.0  # seconds that the first view of a page waits for answers
+ALL_SECONDS = 2 * ANSWER_SECONDS  # seconds after which a gateway has answered, or failed
 MOST_BYTES = 4 * 2**20
 MOST_WHY = 200  # characters of a failure
 
@@ -94,7 +95,7 @@ def below(way: Way, target: GatewayTarget) -> Iterator[tuple[Way, Counted]]:
 
 class Seen(NamedTuple):
     """The known state of a gateway. `failure`: the reason for no answer since `failing_ts`. `answer`: the last answer, however
-    old."""
+    old, since somebody looks."""
 
     name: str
     answer: GatewayStatus | None
@@ -122,11 +123,15 @@ class WatchedGateway:
         self.thread: threading.Thread | None = None
         self.looked_at = 0.0
         self.first = threading.Event()  # set after the first answer or failure
+        self.answered = 0.0  # monotonic time of the last answer
+        self.forget()
+
+    def forget(self) -> None:
+        self.first.clear()
         self.answer: GatewayStatus | None = None
         self.answered_ts = self.failing_ts = 0
         self.failure = ""
         self.rates: Rates = {}
-        self.answered = 0.0  # monotonic time of the last answer
 
     def look(self) -> None:
         """Keeps the gateway's thread running for LOOKED_AT_SECONDS."""
@@ -151,7 +156,7 @@ class WatchedGateway:
             with self.lock:
                 if time.monotonic() > self.looked_at + LOOKED_AT_SECONDS:
                     self.thread = None
-                    self.first.clear()
+                    self.forget()
                     return
 
     def ask(self) -> GatewayStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from base.clock import now_ms
-from console import jobs, logins
+from console import gateways, jobs, logins
 from console.health import signals
 from console.health.processes import living
 from console.history import samples
@@ -23,6 +23,8 @@ def sample() -> None:
 
 @shared_task(name="console.judge")
 def judge() -> None:
+    # Each process of a worker has this task rarely, and asks the gateways again. A silent one is known after some seconds.
+    gateways.seen(gateways.ALL_SECONDS)
     signals.judge(living(now_ms(), 0.0), now_ms())
 
 

@@ -6,6 +6,8 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
@@ -13,7 +15,8 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
-from console import gateways
+from console import gateways, tasks
+from console.health import signals
 from console.models import Process
 from pipeline.models import Run, Schedule
 from queues.due import append_due
@@ -22,6 +25,7 @@ from routers.routers import RouterConfig
 from store.script import run
 from tests.admin.pages import put, text
 from tests.deadlines import DEADLINE
+from tests.instances import free_port, until
 from tests.scripts import put_router, put_topic
 from topics.append.records import NewRecord, columns
 from topics.config import Config
@@ -66,6 +70,27 @@ def stranger(settings: Any) -> Iterator[str]:
         settings.TOPICS_GATEWAYS = [f"http://{address}"]
         yield address
         server.shutdown(socket.SHUT_RDWR)  # which ends the accept
+
+
+class WellGateway(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status = {"status": "ok", "configuration": "c", "configurations": ["c"], "processes": 1}
+        body = msgspec.json.encode({**status, "virtual_clusters": [], "clusters": []})
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def well_gateway(port: int) -> Iterator[None]:
+    with ThreadingHTTPServer(("127.0.0.1", port), WellGateway) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield
+        server.shutdown()
 
 
 def ran(schedule: Schedule, state: str, started_ts: int) -> None:
@@ -152,3 +177,27 @@ def test_an_address_that_is_no_gateway_is_one_problem(browser: Client, db: None,
     assert "\ufffdxxx" in found
     assert "x" * 300 not in found
     assert "Check that it runs, and its address in TOPICS_GATEWAYS." in found
+
+
+def test_a_gateway_is_asked_again_after_a_while_without_a_look(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateways, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(gateways, "LOOKED_AT_SECONDS", 0.1)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings.TOPICS_GATEWAYS = [url]
+    assert gateways.seen(wait=DEADLINE)[0].state == "silent"
+    until(lambda: gateways._watched[url].thread is None, "the thread of the gateway to end")
+    with well_gateway(port):
+        found = gateways.seen()[0]
+        assert (found.state in ("asked", "ok"), found.failure) == (True, "")
+        until(lambda: gateways.seen()[0].state == "ok", "the answer of the gateway")
+
+
+def test_the_first_look_of_a_process_finds_a_gateway_that_says_nothing(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateways, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings.TOPICS_GATEWAYS = [f"http://127.0.0.1:{server.getsockname()[1]}"]
+        tasks.judge()
+    assert "gateway silent" in {each.kind for each in signals.open_signals()}

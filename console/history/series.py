@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from console.history.charts import ChartLine, Mark, Values
-from console.history.samples import HOUR_MS, MINUTE_MS
+from console.history.samples import HOUR_MS, MINUTE_MS, SINCE, THINNED
 from store.database import prepared
 from topics.models import AuditEntry
 
@@ -89,20 +90,26 @@ class Series(NamedTuple):
 
 class TimeRange(NamedTuple):
     """A range of time on a page: its points, and the indexes of those with samples. `before`: the range that the page shows
-    beside it, which ended `ago`."""
+    beside it, which ended `ago`.
+
+    `thinned_ts`: the samples before it are an hour apart, although the points are not. `hourly`: the times of these samples, in
+    the range and beside it.
+    """
 
     times: list[int]
     sampled: set[int]
     ago: str = ""
     before: TimeRange | None = None
+    thinned_ts: int = 0
+    hourly: Sequence[int] = ()
 
     @property
     def bounds(self) -> dict[str, int]:
         return bounds_of(self.times)
 
 
-def bounds_of(times: list[int]) -> dict[str, int]:
-    return {"since": 2 * times[0] - times[1] + 1, "until": times[-1]}
+def bounds_of(times: list[int], more_ms: int = 0) -> dict[str, int]:
+    return {"since": 2 * times[0] - times[1] + 1 - more_ms, "until": times[-1] + more_ms}
 
 
 def window(chosen: str, now: int) -> TimeRange:
@@ -113,15 +120,25 @@ def window(chosen: str, now: int) -> TimeRange:
     times = list(range(until - length, until + 1, step))
     rows = prepared(SAMPLED, bounds_of(times))
     sampled = {(ts - times[0] + step - 1) // step for (ts,) in rows}
-    return TimeRange(times, sampled, beside, window(asked, until - BESIDE[beside]) if beside else None)
+    before = window(asked, until - BESIDE[beside]) if beside else None
+    return TimeRange(times, sampled, beside, before, *hours(times))
+
+
+def hours(times: list[int]) -> tuple[int, list[int]]:
+    """Returns until when samples are an hour apart, and the times of these samples. Returns none if the points are no closer."""
+    noted = prepared(SINCE, {"name": THINNED})
+    if not noted or times[0] >= noted[0][0] or times[1] - times[0] >= HOUR_MS:
+        return 0, []
+    return noted[0][0], sorted(ts for (ts,) in prepared(SAMPLED, bounds_of(times, 2 * HOUR_MS)))
 
 
 def read(kind: str, ids: Iterable[int], shown: TimeRange) -> dict[int, Series]:
     """Returns the series of several objects of one kind, with one query."""
     found: dict[int, list[tuple[int, Point]]] = {id: [] for id in ids}
-    for id, ts, *fields in prepared(ROWS, {"kind": kind, "ids": list(found), **shown.bounds}):
+    bounds = bounds_of(shown.times, 2 * HOUR_MS if shown.hourly else 0)
+    for id, ts, *fields in prepared(ROWS, {"kind": kind, "ids": list(found), **bounds}):
         found[id].append((ts, Point(*fields)))
-    return {id: Series(shown.times, laid_out(shown.times, rows, shown.sampled)) for id, rows in found.items()}
+    return {id: Series(shown.times, points(shown, rows)) for id, rows in found.items()}
 
 
 def beside(kind: str, id: int, shown: TimeRange) -> Callable[[Callable[[Series], Values]], list[ChartLine]]:
@@ -141,7 +158,33 @@ def changes(kind: str, name: str, shown: TimeRange) -> list[Mark]:
     return [Mark(each.ts, f"{each.action} by {each.actor_name or each.actor}") for each in entries]
 
 
-def laid_out(times: list[int], rows: list[tuple[int, Point]], sampled: set[int]) -> list[Point | None]:
+def points(shown: TimeRange, rows: list[tuple[int, Point]]) -> list[Point | None]:
+    found = laid_out(shown.times, rows, shown.sampled)
+    if not shown.hourly:
+        return found
+    ends = laid_out(shown.hourly, rows, set(range(len(shown.hourly))))
+    return [
+        between(time, shown.hourly, ends) if time < shown.thinned_ts else point
+        for time, point in zip(shown.times, found, strict=True)
+    ]
+
+
+def between(time: int, hourly: Sequence[int], ends: list[Point | None]) -> Point | None:
+    """Returns the point at a time on the straight line between two samples, or None if they are not of neighbouring hours.
+
+    So the rate of each point is that of its hour. `ends`: the points at the samples.
+    """
+    place = bisect_right(hourly, time)
+    if not 0 < place < len(hourly):
+        return None
+    begin_ts, end_ts, begin, end = hourly[place - 1], hourly[place], ends[place - 1], ends[place]
+    if begin is None or end is None or end_ts // HOUR_MS - begin_ts // HOUR_MS > 1:
+        return None
+    part = (time - begin_ts) / (end_ts - begin_ts)
+    return Point(*(round(first + part * (last - first)) for first, last in zip(begin, end, strict=True)))
+
+
+def laid_out(times: Sequence[int], rows: list[tuple[int, Point]], sampled: set[int]) -> list[Point | None]:
     """Returns the last row up to each time, or None if no sample was taken since the previous time."""
     points: list[Point | None] = []
     held, place = None, 0

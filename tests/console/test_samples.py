@@ -121,6 +121,30 @@ def test_an_earlier_range_stands_beside_a_range(db: None) -> None:
     assert series.beside("topic", 7, series.window("15m", NOON))(lambda past: past.values("head_seq")) == []
 
 
+@pytest.mark.parametrize("length", ["15m", "3h"])
+def test_a_range_of_a_week_ago_has_the_rates_and_lags_of_its_hours(db: None, length: str) -> None:
+    """Its minutes became hours. At an hour without a sample it has a gap."""
+    week_ago = NOON - 7 * DAY_MS
+    for kind, id, per_minute, lag in (("all", 0, 0, 0), ("topic", 7, 60, 5)):
+        minutes = [minute for minute in range(-480, 180) if not -180 <= minute < -120]
+        Sample.objects.bulk_create(
+            Sample(kind=kind, object_id=id, ts=week_ago + n * MINUTE_MS, head_seq=10**6 + n * per_minute, lag=lag)
+            for n in minutes
+        )
+    samples.thin(NOON)
+
+    def beside(now: int) -> tuple[list[float | None], list[float | None]]:
+        line = series.beside("topic", 7, series.window(f"{length}@1w", now))
+        (rates,), (lags,) = line(lambda past: past.rates("head_seq")), line(lambda past: past.values("lag"))
+        return list(rates.values), list(lags.values)
+
+    steps = len(series.window(length, NOON).times) - 1
+    assert beside(NOON - 4 * HOUR_MS) == ([None, *[1.0] * steps], [5.0] * (steps + 1))
+    for values in beside(NOON):
+        assert values[-1] is not None
+    assert None in beside(NOON - 2 * HOUR_MS)[1]
+
+
 @pytest.mark.parametrize(
     ("asked", "chosen"),
     [("24h", "24h"), ("24h@1w", "24h@1w"), ("1s@1w", "3h@1w"), ("24h@2y", "24h"), ("", "3h"), ("@1d", "3h@1d")],

@@ -36,8 +36,8 @@ SELECT 'all', 0, %(minute)s, counted.appended, counted.read, %(forwarded)s::bigi
     ON CONFLICT DO NOTHING
 RETURNING ts
 """
-# Each second run of the task finds this row, and need not read the lags of all routers.
-TAKEN = "SELECT 1 FROM console_sample WHERE kind = 'all' AND object_id = 0 AND ts = %(minute)s"
+# Each second run of the task finds the row of its minute, and need not read the lags of all routers.
+LATEST = "SELECT max(ts) FROM console_sample WHERE kind = 'all' AND object_id = 0 AND ts <= %(minute)s"
 # Inserts only changes since the last row, so a topic without appends takes no space. The last row is found by an index probe.
 LAST = """
   LEFT JOIN LATERAL (
@@ -119,9 +119,12 @@ def sample(now: int) -> bool:
     sampler reads the topics that changed, and a sampler that was killed leaves the rest to the next minute.
     """
     minute = now // MINUTE_MS * MINUTE_MS
-    since = minute - 2 * MINUTE_MS if minute % HOUR_MS else 0  # all, once an hour
-    if prepared(TAKEN, {"minute": minute}):
+    ((latest,),) = prepared(LATEST, {"minute": minute})
+    if latest == minute:
         return False
+    # The latest samples can be older than a minute, because the workers were off. The first samples of an hour are of all.
+    is_of_hour = latest is not None and latest // HOUR_MS == minute // HOUR_MS
+    since = latest - MINUTE_MS if is_of_hour else 0
     routers = run(lags_of_all(now))
     if not prepared(ALL, {"minute": minute, **sums_of(routers)}):
         return False

@@ -12,7 +12,8 @@ from console.history.samples import DAY_MS, HOUR_MS, MINUTE_MS
 from console.models import Sample
 from routers.routers import RouterConfig
 from tests.admin.pages import put
-from tests.scripts import note, put_router
+from tests.scripts import move, note, put_router
+from topics.models import Cursor
 
 NOON = 1_800_000_000_000 // DAY_MS * DAY_MS + 12 * HOUR_MS
 
@@ -40,6 +41,33 @@ def test_a_router_that_lags_is_sampled_with_the_age_of_what_waits(db: None) -> N
     row = Sample.objects.get(kind="router", object_id=router.pk)
     assert row.lag == 3
     assert row.oldest_ms >= HOUR_MS
+
+
+def test_what_moved_while_nobody_sampled_has_its_lag(db: None) -> None:
+    topic = put("a", "1", "2", "3")
+    config = RouterConfig(source="a", dest="b", start="earliest")
+    router = put_router("a->b", config, now_ms()).router
+    move("a", "reader", 0, None, NOON)
+
+    def lags() -> list[int]:
+        latest = Sample.objects.order_by("-ts")
+        return [latest.filter(kind=k, object_id=id)[0].lag for k, id in (("topic", topic.pk), ("router", router.pk))]
+
+    assert samples.sample(NOON)
+    assert lags() == [3, 3]
+    Cursor.objects.filter(topic_id=topic.pk).update(seq=3, updated_ts=NOON + MINUTE_MS)
+    assert samples.sample(NOON + 10 * MINUTE_MS)
+    assert lags() == [0, 0]
+
+
+def test_a_missed_hour_is_made_up_for_by_its_next_samples(db: None) -> None:
+    """A deleted reader moves no longer, so only samples of all topics notice that it is gone."""
+    topic = put("a", "1", "2", "3")
+    move("a", "reader", 0, None, NOON)
+    samples.sample(NOON)
+    Cursor.objects.filter(name="reader").delete()
+    samples.sample(NOON + 62 * MINUTE_MS)
+    assert Sample.objects.filter(kind="topic", object_id=topic.pk).order_by("-ts")[0].lag == 0
 
 
 @pytest.mark.django_db(transaction=True)

@@ -71,12 +71,16 @@ SELECT topic.name, refused.schedules, refused.since_ts, refused.error
          WHERE error IS NOT NULL GROUP BY topic_id ORDER BY min(due_ts), topic_id LIMIT %(most)s) refused
   JOIN topics_topic topic ON topic.id = refused.topic_id ORDER BY refused.since_ts, topic.name
 """
-# Since yesterday: the failed tasks, and the answers with a 5xx.
+# Since yesterday: the failed tasks, and the answers with a 5xx. Without a sample of the day (the workers were off, or an older
+# backup was restored), the answers count from the last sample, because the total is of all time.
 LAST_DAY = """
 SELECT (SELECT count(*) FROM console_failure WHERE ts > %(day)s),
-       greatest((SELECT coalesce(sum(value), 0)::bigint FROM console_count WHERE name = 'errors')
-         - coalesce((SELECT errors FROM console_sample
-                      WHERE kind = 'all' AND object_id = 0 AND ts > %(day)s ORDER BY ts LIMIT 1), 0), 0)
+       greatest(errors.total - coalesce(
+           (SELECT errors FROM console_sample
+             WHERE kind = 'all' AND object_id = 0 AND ts > %(day)s ORDER BY ts LIMIT 1),
+           (SELECT errors FROM console_sample
+             WHERE kind = 'all' AND object_id = 0 AND ts <= %(day)s ORDER BY ts DESC LIMIT 1), errors.total), 0)
+  FROM (SELECT coalesce(sum(value), 0)::bigint AS total FROM console_count WHERE name = 'errors') errors
 """
 
 

@@ -17,7 +17,8 @@ from django.test import Client
 from base.clock import now_ms
 from console import gateways, tasks
 from console.health import signals
-from console.models import Process
+from console.history.samples import DAY_MS
+from console.models import Count, Process, Sample
 from pipeline.models import Run, Schedule
 from queues.due import append_due
 from queues.schedules import Times, put_schedule
@@ -167,6 +168,16 @@ def test_a_missing_process_links_to_the_processes(browser: Client, db: None) -> 
     found = problem(browser, "worker has no heartbeat.")
     assert found is not None
     assert "Open the processes" in found
+
+
+def test_only_the_errors_of_the_last_day_stand_on_the_overview(browser: Client, db: None) -> None:
+    """The count is of all time. Samples tell how large it was before."""
+    begin = "In the last day"
+    Count.objects.create(name="errors", value=500)
+    assert problem(browser, begin) is None
+    for age_ms, errors, told in ((3 * DAY_MS, 480, "20 answers"), (DAY_MS // 2, 490, "10 answers")):
+        Sample.objects.create(kind="all", object_id=0, ts=now_ms() - age_ms, head_seq=0, errors=errors)
+        assert (problem(browser, begin) or "").startswith(f"{begin} {told} had a status of 5xx.")
 
 
 def test_an_address_that_is_no_gateway_is_one_problem(browser: Client, db: None, stranger: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.conf import settings
 from django.contrib.admin import site
 from django.db.models import Model
 from django.test import Client
@@ -87,6 +88,13 @@ def test_each_page_is_there_in_few_queries(browser: Client, filled: Topic, queri
         with CaptureQueriesContext(connection) as seen:
             assert browser.get(page).status_code == 200, page
         assert len(seen) <= MOST_QUERIES, page
+
+
+def test_the_limits_have_each_cap(browser: Client, filled: Topic) -> None:
+    page = browser.get("/admin/limits/").content.decode()
+    caps = {name for name in dir(settings) if name.startswith("TOPICS_MAX_")}
+    assert caps
+    assert {name for name in caps if f"<code>{name}</code>" not in page} == set()
 
 
 def test_a_client_without_a_login_sees_none(client: Client, filled: Topic) -> None:

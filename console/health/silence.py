@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from console.health import signals
-from console.site import Console
+from console.site import MOST_WHOLE, Console
 
 HOUR_MS = 3_600_000
 
@@ -26,7 +26,7 @@ class SilenceForm(forms.Form):
 
 
 def page(site: Console, request: HttpRequest, id: int) -> HttpResponse:
-    signal = signals.signal(id)
+    signal = signals.signal(id) if id <= MOST_WHOLE else None
     if signal is None:
         raise Http404("this problem was closed long ago")
     form = SilenceForm(request.POST if request.method == "POST" and "action" not in request.POST else None)

@@ -46,9 +46,7 @@ class ListPlace(NamedTuple):
         """Returns the key after which the part begins."""
         if self.after or not self.prefix:
             return ObjectKey(self.after, self.topic)
-        before = (
-            f"{self.prefix[:-1]}{chr(ord(self.prefix[-1]) - 1)}{END}"  # a name that is the prefix belongs to the part
-        )
+        before = before_prefix(self.prefix)  # a name that is the prefix belongs to the part
         return ObjectKey(before, before)
 
 
@@ -71,6 +69,12 @@ class ListedRow(NamedTuple):
     rate: float | None
     spark: SafeString
     signal: StoredSignal | None
+
+
+def before_prefix(prefix: str) -> str:
+    """Returns a text above all names that come before the prefix. Text has neither a NUL nor U+D800 to U+DFFF."""
+    code = ord(prefix[-1]) - 1
+    return prefix[:-1] + (chr(0xD7FF if code == 0xDFFF else code) + END if code else "")
 
 
 def asked(query: dict[str, str], kind: ObjectKind) -> ListPlace:

@@ -389,3 +389,10 @@ def test_revoking_asks(browser: Client) -> None:
     with pytest.raises(Unauthorized):
         holder(secret)
     assert browser.post(LIST, chosen).status_code == 302  # it is revoked already: nothing is asked
+
+
+def test_a_time_in_the_address_of_the_form_sets_none(browser: Client, db: None) -> None:
+    answer = browser.get(ADD, {"name": "reader", "expires": "2030-01-31"})
+    assert answer.status_code == 200
+    assert 'value="reader"' in answer.content.decode()
+    assert "2030-01-31" not in answer.content.decode().partition("<form")[2]

@@ -53,6 +53,12 @@ def test_before_a_seq(browser: Client, topic: Topic) -> None:
     assert "Trimmed: 2 records deleted" in history
 
 
+def test_a_tag_with_a_nul_is_an_error_of_the_form(browser: Client, topic: Topic) -> None:
+    page = send(browser, topic, op="Eq", tag="x\0")
+    assert errors(page) == "Null characters are not allowed."
+    assert seqs("a") == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize(
     ("form", "lost", "left"),
     [

@@ -94,6 +94,13 @@ def test_namespaces_fold_and_pages_follow_each_other(browser: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)
+@pytest.mark.parametrize("prefix", ["\x01", "\ue000", "\U0010ffff"], ids=ascii)
+def test_a_list_takes_a_prefix_that_no_name_has(browser: Client, shop: None, kind: object, prefix: str) -> None:
+    answer = browser.get(f"/admin/list/{kind.path}/", {"prefix": prefix})  # type: ignore[attr-defined]
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)
 def test_each_list_is_live_and_says_when_it_is_empty(browser: Client, kind: object) -> None:
     path = kind.path  # type: ignore[attr-defined]
     page = browser.get(f"/admin/list/{path}/").content.decode()

@@ -266,7 +266,8 @@ def test_an_operator_silences_a_problem_with_a_reason(browser: Client) -> None:
     assert "being upgraded" in str(entry.after)
     assert browser.post(address, {"action": "end"}).status_code == 302
     assert "1 silenced" not in browser.get("/admin/").content.decode()
-    assert browser.get("/admin/signals/999999/silence/").status_code == 404
+    for id in ("999999", "9" * 19):
+        assert browser.get(f"/admin/signals/{id}/silence/").status_code == 404
 
 
 def test_only_who_may_silences(client: Client, db: None) -> None:

@@ -42,6 +42,10 @@ class ExpiryWidget(AdminSplitDateTime):
         for widget, word in zip(self.widgets, ("Date", "Time"), strict=True):
             widget.attrs["aria-label"] = f"{word} of expiry"
 
+    def decompress(self, value: datetime | str | None) -> list[Any]:
+        """Returns the date and the time. Django gives the text of `?expires=` in the address of the form, which sets no time."""
+        return super().decompress(value if isinstance(value, datetime) else None)
+
 
 class ApiKeyForm(DomainForm):
     expires = forms.SplitDateTimeField(

@@ -70,7 +70,7 @@ class TrimForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Checks the values like the API, with the API's messages."""
         cleaned: dict[str, Any] = self.cleaned_data
-        match = ["tag", cleaned["op"], cleaned["tag"]] if cleaned.get("op") else None
+        match = ["tag", cleaned["op"], cleaned["tag"]] if cleaned.get("op") and "tag" in cleaned else None
         try:
             if cleaned.get("tag") and match is None:
                 raise InvalidRequest("choose how the tag must match")

@@ -6,6 +6,7 @@ import contextlib
 import filecmp
 import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
@@ -42,106 +44,13 @@ hypothesis.settings.load_profile("topics")
 
 # `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
 # files of the pipeline, which share a Spark: each start of Spark and its first queries take 20 s of a core.
-TOGETHER = ("push", "pipeline")
-# The deep tests: they start instances, kill or freeze processes, migrate, move much data, wait, or need Spark, Chromium or
-# other programs. `make test` runs them last, in this order: the longest first, so that no process has a long one at the end.
-# `make test TESTS=fast` leaves them out, so that it ends within 90 s on two cores. A folder stands for its files.
-DEEP = (
-    "pipeline",
-    "push/test_overview.py",  # before others leave subscribers in trouble: the overview names only some
-    "push",
-    "console/test_browser.py",
-    "project/test_backups.py",
-    "gateway/test_failover_router.py",
-    "kafka",
-    "console/test_growth.py",
-    "docs/test_printed.py",
-    "docs/test_backup.py",
-    "api/test_faults.py",
-    "console/test_docs_page.py",
-    "gateway/test_contract.py",
-    "docs/test_newcomer.py",
-    "watch/test_trouble.py",
-    "clients",
-    "gateway/test_duplicate_router.py",
-    "shell/test_following.py",
-    "project/test_run.py",
-    "deploy/test_manifests.py",
-    "console/test_gateways.py",
-    "deploy/test_wheel.py",
-    "console/test_sizes.py",
-    "gateway/test_migrate_router.py",
-    "door/test_demo.py",
-    "gateway/test_demo.py",
-    "crash",
-    "mirrors/test_mirror.py",
-    "api/test_generated_clients.py",
-    "log/test_plans.py",
-    "log/test_removal_plans.py",
-    "console/test_heartbeat.py",
-    "api/test_schema.py",
-    "gateway/test_kills.py",
-    "project",
-    "sockets/test_browser.py",
-    "outbox/test_relay.py",
-    "console/test_policy.py",
-    "shell/test_examples.py",
-    "groups/test_model.py",
-    "watch/test_tail.py",
-    "api/test_browsable.py",
-    "groups/test_plans.py",
-    "shell/test_process.py",
-    "shell/test_streams.py",
-    "watch/test_browser.py",
-    "routers/test_crowd.py",
-    "store/test_idle.py",
-    "log/test_idle.py",
-    "project/test_counts_folder.py",
-    "api/test_way_out.py",
-    "shell/test_resume.py",
-    "migrations",
-    "shell/test_completion.py",
-    "store/test_most_connections.py",
-    "gateway",
-    "queues/test_plans.py",
-    "shell/test_elsewhere.py",
-    "sockets/test_subscribe.py",
-    "api/test_timeouts.py",
-    "docs/test_mirror.py",
-    "docs/test_names.py",
-    "deploy",
-    "docs/test_sql.py",
-    "watch/test_resume.py",
-    "docs/test_site.py",
-    "console/test_away.py",
-    "outbox/test_order.py",
-    "watch/test_expiry.py",
-    "api/test_held_topic.py",
-    "routers/test_plans.py",
-    "docs/test_outbox.py",
-    "api/test_long_poll.py",
-    "queues/test_jobs.py",
-    "api/test_generated_client.py",
-    "sockets/test_ends.py",
-    "watch/test_keys.py",
-    "watch/test_ends.py",
-    "api/test_strangers.py",
-    "watch/test_sharing.py",
-    "watch/test_cors.py",
-    "api/test_request_log.py",
-    "api/test_limits.py",
-    "queues/test_work.py",
-    "sockets/test_log.py",
-    "door/test_own_schema.py",
-    "docs/test_consumer.py",
-    "log/test_concurrency.py",
-    "log/test_held.py",
-    "queues/test_redrive.py",
-    "groups/test_metrics.py",
-    "shell/test_work.py",
-    "fuzz",
-)
-assert all((ROOT / "tests" / name).exists() for name in DEEP)
+TOGETHER = ("pipeline", "push")
+# The deep tests start instances, kill or freeze processes, migrate, move much data, wait, or need Spark, Chromium or other
+# programs. A file of them says so with `pytestmark = pytest.mark.deep`, or with `deep(40)` if it takes 40 seconds: `make test`
+# runs the longest first and the short ones last, so that no process has a long file at the end. All files of these folders are
+# deep. `make test TESTS=fast` leaves deep files out, so that it ends within minutes.
+DEEP_FOLDERS = ("clients", "crash", "deploy", "fuzz", "gateway", "kafka", "migrations", "pipeline", "project", "push")
+DEEP = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.deep\b(?:\((\d+)\))?", re.MULTILINE)
 PROCESS_BYTES = (
     5 * GIBIBYTE
 )  # of memory, for a process of `make test`, its servers, and its files in memory: three had 14.3
@@ -225,17 +134,27 @@ def group(nodeid: str) -> str:
     return path.parts[0] if path.parts[0] in TOGETHER else str(path)
 
 
-def depth(path: Path) -> int:
-    """Returns the place of a test file in DEEP, from 1, or 0 if it has no deep tests."""
-    within = path.relative_to(ROOT / "tests")
-    return next((n for n, name in enumerate(DEEP, 1) if name in (str(within), within.parts[0])), 0)
+@cache
+def deep_seconds(path: Path) -> int | None:
+    """Returns how long a deep test file says that it takes, 0 if it says nothing, or None for a file that is not deep."""
+    if found := DEEP.search(path.read_text()):
+        return int(found[1] or 0)
+    return 0 if path.relative_to(ROOT / "tests").parts[0] in DEEP_FOLDERS else None
+
+
+def place(path: Path) -> tuple[int, int]:
+    """Returns the place of a file in the order of `make test`."""
+    seconds = deep_seconds(path)
+    if seconds is None:
+        return (0, 0)
+    folder = path.relative_to(ROOT / "tests").parts[0]
+    return (1 + (TOGETHER.index(folder) if folder in TOGETHER else len(TOGETHER)), -seconds)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files with deep tests where `-m` does: each process would load Selenium, Schemathesis and pandas for them."""
-    return (
-        True if config.option.markexpr == "not deep" and collection_path.is_file() and depth(collection_path) else None
-    )
+    is_deep = collection_path.suffix == ".py" and deep_seconds(collection_path) is not None
+    return True if config.option.markexpr == "not deep" and is_deep else None
 
 
 class ByGroup(LoadScopeScheduling):
@@ -266,10 +185,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A process alone keeps the order of pytest-django, which has tests that empty the database after all others.
     """
     for item in items:
-        if depth(item.path):
+        if deep_seconds(item.path) is not None and not item.get_closest_marker("deep"):
             item.add_marker("deep")
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: depth(item.path))
+        items.sort(key=lambda item: place(item.path))
 
 
 def pytest_collection_finish() -> None:

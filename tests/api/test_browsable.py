@@ -15,6 +15,9 @@ from tests.console.chromium import Chromium, signed_in
 from tests.instances import Instance, until
 from tests.project.signing_in import ask, log_in
 
+pytestmark = pytest.mark.deep
+
+
 HTML = {"accept": "text/html"}
 FORM = {"content_type": "application/x-www-form-urlencoded", "headers": HTML}
 RECORDS = "records=%5B%7B%22data%22%3A1%7D%5D"  # [{"data":1}]

@@ -18,6 +18,8 @@ from tests.api import raw
 from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep(41)
+
 
 @contextlib.contextmanager
 def without(server: Instance, pid: int, number: signal.Signals) -> Iterator[None]:

@@ -17,6 +17,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from topics_project.urls import DESCRIBED
 
+pytestmark = pytest.mark.deep
+
+
 PACKAGE = "generated_topics_client"
 Part = Callable[[str], ModuleType]
 

@@ -16,6 +16,9 @@ import pytest
 from tests.deadlines import DEADLINE
 from tests.instances import Instance
 
+pytestmark = pytest.mark.deep(101)
+
+
 PRINTED = ["1", '{"id":7} true', "topic_not_found"]
 NPM = ("openapi-typescript@7", "openapi-fetch@0.14", "typescript@5", "@types/node@20")
 UNREACHABLE = re.compile(  # as npm, Go and Cargo say it

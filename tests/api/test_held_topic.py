@@ -10,6 +10,9 @@ import pytest
 from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep
+
+
 HELD = 6  # dests whose heads are locked: more than the process has connections for reads of dests
 READS = 4  # at once, of each
 LOCK_MS = 4000

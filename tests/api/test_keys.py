@@ -11,6 +11,8 @@ from tests.api.endpoints import PUBLIC
 from tests.instances import until
 from wire.access.keys import MalformedKeys, parse_keys
 
+pytestmark = pytest.mark.deep(33)
+
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
 def test_what_is_public_needs_no_key(views: ApiClient, keys, path: str) -> None:

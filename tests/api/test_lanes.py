@@ -18,6 +18,9 @@ from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project.urls import ROUTES
 
+pytestmark = pytest.mark.deep(44)
+
+
 KEYS = f"all:{'+'.join(SCOPES)}," + ",".join(
     f"no-{scope}:{LACKING[scope]},in-{scope}:{scope}:elsewhere" for scope in SCOPES
 )

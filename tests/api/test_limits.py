@@ -14,6 +14,8 @@ from topics.read.totals import BYTES
 from wire import limits
 from wire.access.keys import OPEN
 
+pytestmark = pytest.mark.deep
+
 
 def test_too_many_requests_of_one_key_at_once(instances) -> None:
     server = instances(TOPICS_MAX_IN_FLIGHT_PER_KEY="2", WEB_WORKERS="1", TOPICS_API_KEYS="a:read+admin,b:read+write")

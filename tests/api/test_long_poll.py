@@ -14,6 +14,9 @@ from tests.api.clients import HttpClient, Reply
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep
+
+
 POLLS, THREADS = 16, 2
 KEYS = "polling:read:,working:read+write+delete+admin:"
 

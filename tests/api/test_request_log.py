@@ -16,6 +16,9 @@ from tests.api.test_faults import without
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep
+
+
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 

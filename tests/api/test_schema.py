@@ -26,6 +26,9 @@ from tests.examples import examples
 from tests.groups.member import session_of
 from tests.instances import ROOT, Instance
 
+pytestmark = pytest.mark.deep(90)
+
+
 load_all_checks()
 ROUTER = {"filter": None, "paused": False, **ROUTER_DEFAULTS}
 

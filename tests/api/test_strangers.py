@@ -17,6 +17,9 @@ from tests.api import raw
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, start, until
 
+pytestmark = pytest.mark.deep
+
+
 KEY = "authorization: Bearer all"
 JSON = "content-type: application/json"
 KIB, MIB = 1024, 1024 * 1024

@@ -10,6 +10,9 @@ from django.db import connection
 from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep
+
+
 LOCK = "SELECT FROM topics_topichead FOR UPDATE"
 WORKERS = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'topics worker %'"
 

@@ -17,6 +17,8 @@ from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import database, migrate
 
+pytestmark = pytest.mark.deep
+
 
 def message(live: ApiClient, method: str, path: str, body: object = None, status: int = 400) -> str:
     refused = live.call(method, path, body)

@@ -18,6 +18,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, start, until
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(71)
+
+
 FOLDER = Path(__file__).parent / "django_shop"
 PAGE = """
 import json

@@ -18,6 +18,9 @@ from tests.instances import OURS, ROOT, Instance, free_port, is_free, until
 from tests.watch.browser import open_browser
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(32)
+
+
 Start = Callable[..., Instance]
 
 

@@ -21,7 +21,10 @@ from tests.docs.printed import snippets
 from tests.instances import ROOT, Instance, until
 from tests.watch.wire import Api, new_name
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="the JavaScript client is tried in Node.js")
+pytestmark = [
+    pytest.mark.deep(96),
+    pytest.mark.skipif(shutil.which("node") is None, reason="the JavaScript client is tried in Node.js"),
+]
 PACKAGE = ROOT / "clients" / "js"
 NODE = ["node", "--no-warnings", "--experimental-websocket"]  # a WebSocket in Node.js 20
 PARTS = ROOT / "tests" / "clients" / "javascript" / "parts.mjs"

@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from topics_client import Topics
 
 from tests.deadlines import DEADLINE
 from tests.examples import THOROUGH
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
+
+pytestmark = pytest.mark.deep(45)
+
 
 ROUNDS = 2 * THOROUGH
 EACH = 60  # records and jobs of a round

@@ -28,6 +28,9 @@ from tests.instances import ROOT, Instance, free_port, until
 from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
+pytestmark = pytest.mark.deep(54)
+
+
 CUTS = 40
 BYTES = (300, 6000)  # of a connection, both ways
 PAGE = 10  # records, some 1,000 bytes

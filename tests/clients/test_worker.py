@@ -23,6 +23,9 @@ from tests.instances import ROOT, Instance, until
 from tests.processes import child_process
 from tests.watch.wire import Api, new_name
 
+pytestmark = pytest.mark.deep(43)
+
+
 # Bytes after which a connection ends: more than a claim of jobs that last 10 ms each. Fewer would let no claim through.
 CUT = (15_000, 24_000)
 

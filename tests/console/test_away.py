@@ -6,11 +6,15 @@ import re
 import signal
 from collections.abc import Iterator
 
+import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.api.test_faults import without
 from tests.instances import until
 from tests.project.signing_in import ask, log_in
+
+pytestmark = pytest.mark.deep
+
 
 # Pages that need no database: Django answers from code and files.
 STATIC = ("/static/admin/css/base.css", "/static/console/console.js")

@@ -16,7 +16,7 @@ from tests.console.chromium import Chromium, signed_in
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.deep(173), pytest.mark.browser]
 WIDTHS = (390, 1280, 2560)
 LONG = "long." + "x" * 250  # the longest name that a topic may have
 CLICK = "new MouseEvent('click', {bubbles: true, cancelable: true})"

@@ -10,7 +10,7 @@ from tests.console.chromium import Chromium
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.deep(40), pytest.mark.browser]
 STATUS = ".live-responses-table tbody .response-col_status"
 
 

@@ -13,7 +13,7 @@ from tests.console.chromium import Chromium, signed_in
 from tests.gateway.running import Running, by_topic
 from tests.instances import Instance, free_port, start, until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.deep(38), pytest.mark.browser]
 GRAPH = "/admin/graph/"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.apps import apps
 from django.contrib.admin import site
 from django.db import connection
@@ -17,6 +18,9 @@ from base.clock import now_ms
 from console.health.signals import judge
 from console.history.samples import MINUTE_MS
 from tests.plans import run
+
+pytestmark = pytest.mark.deep(53)
+
 
 FEW, MANY = 3_000, 9_000
 # Pages of tables, their indexes and long values, since the transaction began.

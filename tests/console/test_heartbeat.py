@@ -19,6 +19,8 @@ from store.script import run
 from tests.instances import Instance, until
 from wire.access.keys import Key
 
+pytestmark = pytest.mark.deep(37)
+
 
 @pytest.fixture
 def ours(db: None, settings: Any) -> ProcessHeartbeat:

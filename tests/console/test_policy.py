@@ -14,6 +14,9 @@ from tests.instances import Instance
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(51)
+
+
 MOST_PAGES = 120
 PAGES = ("/admin/login/", "/docs/", "/v0/docs", "/admin/nowhere/", "/nowhere")
 

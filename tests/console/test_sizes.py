@@ -15,6 +15,9 @@ from tests.instances import Instance, until
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(60)
+
+
 MIB = 1024 * 1024
 MOST_PAGE, MOST_DOWNLOAD = 10 * MIB, 32 * MIB
 TAG, NODE = "t<" * 128, "n&" * 64

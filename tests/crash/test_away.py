@@ -14,6 +14,9 @@ import pytest
 from tests.crash.asking import Call, ask, load
 from tests.instances import WHOLE, Instance, until
 
+pytestmark = pytest.mark.deep(33)
+
+
 # What reaches PostgreSQL on each of a process's ways: batches, readers, readers that forward first, and Django's threads.
 CALLS: dict[str, Callable[[int], Call]] = {
     "append": lambda n: ("POST", f"/v0/topics/t{n % 3}", {"records": [{"data": n}]}),

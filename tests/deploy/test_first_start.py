@@ -19,6 +19,9 @@ from tests.migrations.databases import environment
 from tests.own_postgres import Own, own_postgres
 from tests.preloaded import begin, run
 
+pytestmark = pytest.mark.deep(41)
+
+
 # A Django project without an app of its own, so each of its tables has a name of ours. The role may not read them.
 PROJECT = """
 CREATE TABLE django_migrations (id serial PRIMARY KEY, app text, name text, applied timestamptz DEFAULT now());

@@ -26,6 +26,9 @@ from tests.project.test_two_hosts import joining
 from topics_project import environment
 from topics_project.supervisor import PROCESSES
 
+pytestmark = pytest.mark.deep(39)
+
+
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 KUBERNETES = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()))
 SCHEMA = json.loads((Path(__file__).parent / "kubernetes-1.37.json").read_text())

@@ -17,6 +17,9 @@ import pytest
 
 from tests.instances import OURS, ROOT, Instance, free_port
 
+pytestmark = pytest.mark.deep(43)
+
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 INCLUDED = WHEEL["force-include"]  # files that have another place in the wheel

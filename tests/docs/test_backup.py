@@ -17,6 +17,9 @@ from tests.instances import ROOT, Instance, until
 from tests.own_postgres import Own, own_postgres
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(58)
+
+
 PAGE = "docs/guides/backup.md"
 BACKUP, RESTORE, DUMP, UNDUMP, FULL, *RECOVER = commands(PAGE)  # tests/door/test_own_schema.py dumps
 MOVE = commands("docs/guides/upgrading.md")

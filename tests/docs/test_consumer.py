@@ -15,12 +15,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.crashes import take_back
 from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.processes import child_process
 from tests.watch.wire import Api, new_name
+
+pytestmark = pytest.mark.deep
+
 
 KILLS, BATCH = 6, 40
 

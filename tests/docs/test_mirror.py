@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.printed import commands, script_of
 from tests.docs.shell import run
 from tests.instances import start
 from tests.shell.test_completion import program
+
+pytestmark = pytest.mark.deep
+
 
 __all__ = ["program"]  # a fixture
 PAGE = "docs/guides/mirror.md"

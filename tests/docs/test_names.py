@@ -10,7 +10,12 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.instances import ROOT
+
+pytestmark = pytest.mark.deep
+
 
 # The pages that the project was begun with. They are not in the repository, so nothing may send a reader to them.
 BEFORE = re.compile(r"\b(?:contract|design)[.]md|\bseeds[/]")

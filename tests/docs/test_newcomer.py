@@ -21,6 +21,9 @@ from tests.docs.test_site import LINK
 from tests.instances import Instance, free_port, until
 from tests.project.signing_in import ask, log_in
 
+pytestmark = pytest.mark.deep(35)
+
+
 MAKE_RUN = [shlex.split(line, comments=True) for line in commands("README.md") if re.search(r"\bmake run\b", line)]
 
 

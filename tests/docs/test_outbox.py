@@ -24,6 +24,9 @@ from tests.preloaded import begin
 from tests.watch.wire import Api, new_name
 from topics_project.forks import Fork
 
+pytestmark = pytest.mark.deep
+
+
 NOWHERE = "http://127.0.0.1:9"  # nothing listens there
 ORDERS, OUTBOX = "shop_order", "shop_outbox"  # the tables of the program
 SHIFT_MS = 2 * 86_400_000  # longer than the window of the guide

@@ -11,6 +11,9 @@ from tests.docs.printed import commands, is_chore, run_commands, text_of
 from tests.docs.shell import free
 from tests.instances import ROOT, Instance
 
+pytestmark = pytest.mark.deep(62)
+
+
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 # Pages that want a server with settings of their own, a Spark, or a PostgreSQL, and who runs what they print.
 ELSEWHERE = {

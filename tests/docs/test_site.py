@@ -17,6 +17,9 @@ from tests.docs.printed import snippets, text_of
 from tests.instances import ROOT, Instance, until
 from topics_project import environment
 
+pytestmark = pytest.mark.deep
+
+
 LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=["']?(https?://[^"' >]+)""")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FRONT = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # pages beside docs/

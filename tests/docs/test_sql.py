@@ -14,6 +14,9 @@ from tests.door.shop import DRAIN, as_role, manage
 from tests.instances import ROOT
 from tests.migrations.databases import database
 
+pytestmark = pytest.mark.deep
+
+
 PAGE = (ROOT / "docs" / "sql.md").read_text()
 BLOCKS = re.findall(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PRINTED = re.findall(r"^\| `(1)` \| `(.+)` \|$", PAGE, re.MULTILINE)  # changes of a captured table

@@ -18,6 +18,9 @@ from tests.docs.printed import COMMAND, script_of
 from tests.docs.shell import run
 from tests.instances import Instance, free_port, is_free, until
 
+pytestmark = pytest.mark.deep(45)
+
+
 PLACE = """
 WITH placed AS (INSERT INTO orders_order (mail, cents, placed_on, is_confirmed) SELECT 'bulk@example.com', 1, '2026-11-27', true
                   FROM generate_series(1, 400) RETURNING id)

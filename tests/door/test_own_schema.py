@@ -25,6 +25,9 @@ from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import database
 from topics.schema import ENTER
 
+pytestmark = pytest.mark.deep(40)
+
+
 READ = "SELECT seq, data::text, reason FROM topics.read('orders')"
 DUMP, UNDUMP = re.findall(r"^    (pg_(?:dump|restore) .*)$", (ROOT / "docs/guides/backup.md").read_text(), re.MULTILINE)
 BOUNCER = """

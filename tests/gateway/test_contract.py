@@ -8,6 +8,9 @@ import pytest
 
 from tests.instances import ROOT, Instance
 
+pytestmark = pytest.mark.deep(64)
+
+
 LOG = ("tests/api/test_append.py", "tests/api/test_diff.py", "tests/api/test_list_topics.py")
 # One server gets all calls unchanged, so it is tried with the files about HTTP. Two servers are behind a router.
 FILES = {

@@ -12,6 +12,9 @@ from tests.docs.printed import COMMAND, script_of
 from tests.docs.shell import run
 from tests.instances import Instance, free_port, is_free, until
 
+pytestmark = pytest.mark.deep
+
+
 Demo = Callable[..., Instance]
 
 

@@ -28,6 +28,9 @@ from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.test_migrate_router import Writers, shown
 from tests.instances import Instance, start, until
 
+pytestmark = pytest.mark.deep(54)
+
+
 Servers = tuple[Instance, Instance]
 Gateways = Callable[..., Running]
 Direct = Callable[[Instance], Client]

@@ -22,6 +22,9 @@ from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, Instance, copy_migrated, free_port, start, until
 
+pytestmark = pytest.mark.deep(149)
+
+
 LEASE_MS = 1000
 QUEUE = {"records": [{"data": 1}], "config": {"type": "queue"}}
 

@@ -14,6 +14,8 @@ from tests.gateway.streams import Stream
 from tests.gateway.test_processes import processes
 from tests.instances import Instance, free_port, until
 
+pytestmark = pytest.mark.deep(38)
+
 
 class Writer(threading.Thread):
     """Appends one number after the other, each under its own key, and sends it again until it is acked."""

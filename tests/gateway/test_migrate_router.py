@@ -26,6 +26,9 @@ from tests.groups.member import session_of
 from tests.instances import ROOT, Instance, start, until
 from tests.preloaded import run
 
+pytestmark = pytest.mark.deep(93)
+
+
 Servers = tuple[Instance, Instance]
 Gateways = Callable[..., Running]
 Direct = Callable[[Instance], Client]

@@ -22,6 +22,9 @@ from tests.http1.served import rest, some
 from tests.instances import Instance, start, until
 from tests.sockets.client import Socket
 
+pytestmark = pytest.mark.deep(48)
+
+
 Streams = Callable[..., Stream]
 Gateways = Callable[..., Running]
 

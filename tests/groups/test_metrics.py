@@ -8,6 +8,8 @@ from tests.groups.conftest import Join
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def api(instances: Callable[..., Instance]) -> Api:

@@ -19,6 +19,9 @@ from tests.groups.team import SOCKET, STREAM, Line, Team, broken, shown_twice
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(44)
+
+
 PARTITIONS = 16
 
 

@@ -14,7 +14,7 @@ from tests.plans import NOW, believing, check, rolled_back, topics
 from wire.access.keys import OPEN
 
 __all__ = ["rolled_back", "topics"]
-pytestmark = pytest.mark.usefixtures("rolled_back")
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("rolled_back")]
 GROUPS, SHARES, ALONE = 1000, 16, 20
 # All groups are behind. All but ALONE have a member.
 FILL = """

@@ -14,6 +14,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 from tests.log.writers import read_all, write_in_processes, write_in_threads
 
+pytestmark = pytest.mark.deep
+
+
 # What the heads say beside what is there to be seen: own rows, and those that spans show.
 HELD = """
 SELECT t.name, h.count, h.bytes, coalesce(seen.records, 0), coalesce(seen.bytes, 0), h.floor_seq + 1,

@@ -26,7 +26,7 @@ from topics.config import Config
 from topics.cursors.named import move
 from topics.delete.records import delete_records
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.deep, pytest.mark.django_db(transaction=True)]
 OTHERS, HELD_STEPS, ROUNDS = 32, 40, 3
 CONFIG = Config(discard="reject", cap_records=100_000)
 Work = Callable[[str, int], Script[Any]]

@@ -29,6 +29,9 @@ from topics.tasks import expire, reclaim_rows
 from topics.upkeep import reclaim, retention, totals
 from wire.access.keys import OPEN
 
+pytestmark = pytest.mark.deep
+
+
 MORE = 6_000  # topics beside the 3,000 of believed()
 # Without the index of unsettled heads: until a VACUUM, it has 16 to 25 pages with dead entries of the heads that settled, and a
 # sample reads it twice. A head that does not settle shows in the pages of heads.

@@ -42,7 +42,7 @@ from topics.read.diff import DIFF, MATCHES
 from topics.upkeep import reclaim
 
 __all__ = ["rolled_back", "topics"]
-pytestmark = pytest.mark.usefixtures("rolled_back")
+pytestmark = [pytest.mark.deep(52), pytest.mark.usefixtures("rolled_back")]
 
 
 FILL_KEYS = """

@@ -7,7 +7,7 @@ import pytest
 from tests.plans import FILL_HOME, NOW, believing, check_planned, make, rolled_back, run, topics
 
 __all__ = ["rolled_back", "topics"]
-pytestmark = pytest.mark.usefixtures("rolled_back")
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("rolled_back")]
 HOLES = """
 UPDATE topics_record SET deleted = true WHERE topic_id = %(id)s AND seq %% 100 = 50;
 UPDATE topics_topichead SET holes_seq = 99950, count = count - 1000, bytes = bytes - 10000 WHERE topic_id = %(id)s

@@ -23,6 +23,9 @@ from tests.migrations.databases import database, dump, environment, migrate, obj
 from tests.migrations.test_frozen import APPS, RELEASES
 from tests.preloaded import run
 
+pytestmark = pytest.mark.deep(47)
+
+
 SCHEMAS = sorted(RELEASES.glob("*.sql"))
 CREATED = re.compile(r"^CREATE (?:UNLOGGED )?(TABLE|INDEX) (\w+)", re.MULTILINE)
 

@@ -20,6 +20,9 @@ from tests.examples import examples
 from tests.instances import Instance, start, until
 from tests.mirrors.running import Mirroring, Writer, check_site, records
 
+pytestmark = pytest.mark.deep(64)
+
+
 KEYS = "all-of-it-0123456789:read+write+commit,reads-only-0123456789:read,elsewhere-0123456789:read+write+commit:other"
 TINY = {"idempotency_window_ms": 1}  # no key of idempotency may be needed
 Mirror = Callable[..., Mirroring]

@@ -35,6 +35,9 @@ from tests.outbox.clients import Clients, empty_outbox, finish, read
 from topics.cache import forget_all
 from topics_project.settings import database
 
+pytestmark = pytest.mark.deep(38)
+
+
 WRITERS = 4
 # A step of a writer, or of the relay. Steps of one writer: it begins when it has to.
 STEPS = st.lists(

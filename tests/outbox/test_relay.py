@@ -20,6 +20,9 @@ import pytest
 from tests.instances import RUN_FOLDER, Instance, copy_migrated, free_port, until
 from tests.log.writers import read_all
 
+pytestmark = pytest.mark.deep
+
+
 WRITERS, ROUNDS = 8, 40
 RELAYS = "SELECT split_part(application_name, ' ', 3)::int FROM pg_stat_activity WHERE application_name LIKE 'topics relay %'"
 

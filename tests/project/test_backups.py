@@ -23,6 +23,8 @@ from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.operations.backups import check_unused
 
+pytestmark = pytest.mark.deep(105)
+
 
 class Desk:
     """An operator at a shell, beside an instance."""

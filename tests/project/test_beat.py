@@ -38,6 +38,9 @@ from topics_project.forks import Fork
 from topics_project.operations.beat import LOCK, SchedulingTurn
 from topics_project.periodic import mark_of
 
+pytestmark = pytest.mark.deep(63)
+
+
 DAY_MS = 86_400_000
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.

@@ -13,6 +13,9 @@ from tests.api.test_metrics import samples
 from tests.instances import Instance, free_port, until
 from topics_project.counts_folder import PREFIX
 
+pytestmark = pytest.mark.deep
+
+
 Run = Callable[[str], Instance]
 APPENDED = ("topics_appended_records_total", ())
 

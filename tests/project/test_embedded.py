@@ -20,6 +20,9 @@ from embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 from tests.instances import ROOT, until
 from tests.processes import child_process
 
+pytestmark = pytest.mark.deep(89)
+
+
 HOLD = """
 import sys
 import embedded

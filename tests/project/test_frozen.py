@@ -17,6 +17,9 @@ from tests.instances import ROOT, WHOLE, Instance, start, until
 from topics_project import heartbeats
 from topics_project.heartbeats import Heartbeats, Watch, make
 
+pytestmark = pytest.mark.deep(44)
+
+
 KINDS: dict[str, Callable[[Processes], list[Process]]] = {
     "web": lambda found: found.web_workers,
     "worker": lambda found: found.worker,

@@ -17,6 +17,9 @@ from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
 from wire.documents.docs import failed
 
+pytestmark = pytest.mark.deep(40)
+
+
 MEGABYTE = 2**20
 RECORDS = json.dumps({"records": [{"data": "x" * 1000} for _ in range(2000)]})
 

@@ -7,8 +7,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT
+
+pytestmark = pytest.mark.deep(94)
 
 
 def test_nothing_grows_and_each_statement_stands_in_a_plan() -> None:

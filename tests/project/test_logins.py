@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.instances import Instance, until
 from tests.project.signing_in import log_in
+
+pytestmark = pytest.mark.deep(33)
+
 
 LIMIT = {"TOPICS_LOGIN_FAILURES": "3", "TOPICS_LOGIN_LOCK_SECONDS": "5"}
 BEHIND_A_PROXY = {

@@ -14,6 +14,9 @@ from tests.project.test_doctor import lines
 from tests.redis_servers import OwnRedis, own_redis
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(55)
+
+
 MOST = 8  # lines of a log, in which several processes write
 SECONDS = 8.0  # in which a process that wrote a line each second would write more
 

@@ -16,6 +16,8 @@ from tests.instances import ROOT, Instance, copy_migrated, free_port, is_free, u
 from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
 
+pytestmark = pytest.mark.deep(71)
+
 
 @pytest.fixture(scope="module")
 def instance(server: Instance) -> Instance:

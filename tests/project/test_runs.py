@@ -10,10 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, RUN_FOLDER, until
 from tests.runs import ended, make, on_disk, processes_of, remove
 from tests.shared_memory import NAMED_IN_LINE
+
+pytestmark = pytest.mark.deep(126)
+
 
 FILES = ("tests/api/test_append.py", "tests/api/test_diff.py")  # one for each of two processes
 

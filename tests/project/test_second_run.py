@@ -12,6 +12,9 @@ import pytest
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT
 
+pytestmark = pytest.mark.deep(56)
+
+
 SIDE_BY_SIDE = ("--numprocesses", "1", "--maxprocesses", "1", "--dist", "loadscope")
 FAILS_ONCE = """
 from pathlib import Path

@@ -17,6 +17,9 @@ from tests.instances import OURS, ROOT
 from tests.preloaded import run
 from topics_project import environment, reference
 
+pytestmark = pytest.mark.deep(40)
+
+
 GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "abcde" * 10}
 PRODUCTION = {
     "HOST": "0.0.0.0",

@@ -21,6 +21,9 @@ from tests.project.test_two_hosts import joining
 from tests.watch.wire import Api
 from topics_project.operations.old_queues import OLD, drop_ours
 
+pytestmark = pytest.mark.deep(55)
+
+
 SHOP = """
 import os
 

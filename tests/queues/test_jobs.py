@@ -14,6 +14,9 @@ from tests.api.clients import ApiClient, HttpClient
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep
+
+
 OF_QUEUE = "topic_id = (SELECT id FROM topics_topic WHERE name = %s)"
 FORGET_WAITS = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%queue_forget%'"
 

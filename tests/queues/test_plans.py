@@ -24,7 +24,7 @@ from topics.config import Config
 
 __all__ = ["browser", "rolled_back", "topics"]
 NOW = now_ms()  # the page reads the clock
-pytestmark = pytest.mark.usefixtures("rolled_back")
+pytestmark = [pytest.mark.deep(42), pytest.mark.usefixtures("rolled_back")]
 IN_FLIGHT, DONE = RECORDS // 2, RECORDS // 4
 # The first quarter of the jobs is done, the second and third are in flight, and a few leases ended. The rest is ready.
 FILL = """

@@ -12,6 +12,9 @@ from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.instances import Instance, until
 from tests.queues.test_jobs import call, claim, counts
 
+pytestmark = pytest.mark.deep
+
+
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%topic_delete_seqs%'"
 HOLD = "SELECT FROM topics_record r JOIN topics_topic t ON t.id = topic_id WHERE name = 'q-dead' FOR UPDATE OF r"
 

@@ -16,6 +16,9 @@ from tests.instances import Instance, until
 from tests.watch.test_trouble import web_workers
 from tests.watch.wire import Api, Event, Refused, Stream, new_name
 
+pytestmark = pytest.mark.deep
+
+
 Work = Callable[..., tuple[Stream, Iterator[Event]]]
 
 

@@ -17,6 +17,9 @@ import pytest
 from tests.api.clients import ApiClient, HttpClient
 from tests.instances import Instance, until
 
+pytestmark = pytest.mark.deep
+
+
 SOURCES = [f"s{number}" for number in range(10)]
 KINDS: list[dict[str, Any]] = [
     {},

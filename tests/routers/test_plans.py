@@ -33,7 +33,7 @@ from tests.scripts import record
 from wire.access.keys import OPEN
 
 __all__ = ["rolled_back", "topics"]
-pytestmark = pytest.mark.usefixtures("rolled_back")
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("rolled_back")]
 OTHERS = 3_200  # routers, at the most
 AHEAD = 10  # records that the home has and the dests have not
 LATER = NOW + 2 * RECORDS

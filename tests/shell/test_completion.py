@@ -19,6 +19,9 @@ from tests.docs.printed import text_of
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
 
+pytestmark = pytest.mark.deep
+
+
 # What readline does for `complete -F`, for each line that is read, up to its end.
 ASK = """
 source <(topics completion bash)

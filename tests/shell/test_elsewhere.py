@@ -24,6 +24,9 @@ from tests.shell.conftest import Shell
 from tests.shell.test_following import lines, told
 from tests.shell.test_resume import numbers
 
+pytestmark = pytest.mark.deep
+
+
 SECRET = "only-for-reading"
 
 

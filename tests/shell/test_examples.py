@@ -19,6 +19,9 @@ from tests.shell.conftest import Shell
 from tests.shell.test_completion import program
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep(41)
+
+
 __all__ = ["program"]  # a fixture
 EXAMPLE = re.compile(r"^  (.*\btopics .*)$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "cli.md").read_text()

@@ -21,6 +21,9 @@ from tests.watch.test_trouble import append_again, durable
 from tests.watch.wire import Api
 from topics.config import Config
 
+pytestmark = pytest.mark.deep(55)
+
+
 Tail = subprocess.Popen[bytes]
 Start = Callable[..., Tail]
 PIPE_BYTES = 65536

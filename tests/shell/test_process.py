@@ -17,6 +17,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import ROOT, free_port, until
 from topics.models import TopicHead
 
+pytestmark = pytest.mark.deep
+
+
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 

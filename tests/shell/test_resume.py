@@ -17,6 +17,9 @@ from tests.shell.conftest import Shell
 from tests.shell.writing import put
 from topics.models import IdempotencyKey, TopicHead
 
+pytestmark = pytest.mark.deep
+
+
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 

@@ -13,6 +13,9 @@ from tests.instances import ROOT, Instance
 from tests.shell.conftest import Shell
 from tests.shell.test_work import counts
 
+pytestmark = pytest.mark.deep
+
+
 Redirected = Callable[..., tuple[int, str, str]]
 
 

@@ -22,6 +22,9 @@ from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
 
+pytestmark = pytest.mark.deep
+
+
 # One write for each line, because several commands write to one file.
 SAY = """
 import os, sys

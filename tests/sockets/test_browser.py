@@ -14,7 +14,7 @@ from tests.watch.blank import blank_pages
 from tests.watch.browser import Browser, open_browser
 from tests.watch.wire import Api
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.deep(37), pytest.mark.browser]
 KEY = "a-secret-of-16-or-more"
 
 PAGE = """

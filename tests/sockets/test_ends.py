@@ -16,6 +16,8 @@ from tests.sockets.client import Socket
 from tests.sockets.raw import CLOSE, CONT, PING, PONG, TEXT, RawSocket, Received, frame
 from tests.watch.wire import Api, new_name
 
+pytestmark = pytest.mark.deep
+
 
 def command(**fields: Any) -> bytes:
     return json.dumps(fields).encode()

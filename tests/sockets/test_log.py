@@ -8,8 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from tests.instances import Instance, until
 from tests.sockets.client import Socket
+
+pytestmark = pytest.mark.deep
+
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 HANDSHAKE = {

@@ -20,6 +20,9 @@ from tests.sockets.client import Socket
 from tests.sockets.raw import RawSocket
 from tests.watch.wire import Api, new_name
 
+pytestmark = pytest.mark.deep(56)
+
+
 MIB = 1024 * 1024
 
 

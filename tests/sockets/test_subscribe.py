@@ -21,6 +21,8 @@ from tests.instances import Instance, until
 from tests.sockets.client import Frame, Socket
 from tests.watch.wire import Api, new_name
 
+pytestmark = pytest.mark.deep(46)
+
 
 @pytest.fixture
 def topic(api: Api) -> str:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.crash.asking import ask
 from tests.instances import Instance, until
+
+pytestmark = pytest.mark.deep
+
 
 BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 TOPICS, CLIENTS = 30, 30

@@ -8,10 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from tests.crash.asking import ask
 from tests.instances import Instance
+
+pytestmark = pytest.mark.deep
+
 
 BACKENDS = """
 SELECT application_name, count(*) FROM pg_stat_activity

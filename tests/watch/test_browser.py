@@ -10,7 +10,7 @@ from tests.instances import Instance, until
 from tests.watch.browser import Browser, open_browser
 from tests.watch.wire import Api
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.deep, pytest.mark.browser]
 PAGE = Path(__file__).parent.parent.parent / "docs" / "watch.md"
 
 

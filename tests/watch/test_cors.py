@@ -14,6 +14,9 @@ from tests.instances import Instance, start, until
 from tests.watch.blank import blank_pages
 from tests.watch.browser import open_browser
 
+pytestmark = pytest.mark.deep
+
+
 KEY = "a-secret-of-16-or-more"
 APP = "https://app.example"
 PREFLIGHT = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization,content-type"}

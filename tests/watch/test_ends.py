@@ -14,6 +14,9 @@ from tests.http1.served import rest, some
 from tests.instances import Instance, start, until
 from tests.watch.wire import Api
 
+pytestmark = pytest.mark.deep
+
+
 KEY, REVOKED = "alpha", "omega"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 Open = Callable[[str], list[socket.socket]]

@@ -16,6 +16,9 @@ from watch.sessions import FIRST_TTL_MS, REFRESH_MS, Start, Watch
 from watch.tasks import sweep_watch_sessions
 from wire.access.keys import OPEN, open_to
 
+pytestmark = pytest.mark.deep
+
+
 TTL_MS = 300_000
 
 

@@ -18,6 +18,9 @@ from watch.registry import Registry
 from wire.access import client
 from wire.access.keys import OPEN
 
+pytestmark = pytest.mark.deep
+
+
 KEYS = "alpha:read+write+admin,beta:read:b-,gamma:write,delta:read+write+admin"
 
 

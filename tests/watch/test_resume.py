@@ -12,6 +12,9 @@ import pytest
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Event, Refused, Stream, new_name, seqs, still_open
 
+pytestmark = pytest.mark.deep
+
+
 RECORDS = 12
 
 

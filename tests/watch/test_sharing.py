@@ -29,6 +29,9 @@ from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.access.keys import OPEN
 
+pytestmark = pytest.mark.deep
+
+
 STREAMS, APPENDS = 50, 20
 ONCE = dict.fromkeys(range(APPENDS), 1)  # each seq that was read from; an append may hand its records over instead
 

@@ -26,6 +26,9 @@ from watch.feeds import Feeds
 from watch.reading import Reading, ReadView
 from watch.tail import LONGEST_PAUSE_SECONDS, PACE, Link, Tail
 
+pytestmark = pytest.mark.deep
+
+
 STEPS = 250
 TAGS, NODES = ("x", "y", "xy"), (None, "a", "b", "c")
 WHOLE = ReadView(7, 700, None, None, True, True, True, strong=False)

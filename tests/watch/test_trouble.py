@@ -18,6 +18,8 @@ from tests.instances import Instance, start, until
 from tests.watch.wire import Api, Event, Refused, Stream, names, new_name, seqs
 from wire.process.shutdown import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.deep(66)
+
 
 @pytest.fixture(scope="module")
 def troubled() -> Iterator[Instance]:

@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from base.bodies import Bodies
 from base.descriptors import none_free
 from base.errors import NotFound, Throttled, TopicsError
 from contract.paths import canonical
 from gateway import plugins, status
 from gateway.api import Headers, Operation, Request, Response, VirtualNode, without
-from gateway.bodies import HeldBodies, HeldBody
+from gateway.bodies import MOST_BODIES_BYTES, HeldBody
 from gateway.configuration import offers
 from gateway.configuration.document import Fault
 from gateway.configuration.graph import (
@@ -86,7 +87,7 @@ class Gateway:
         self.file, self.folder, self.seal = file, file.parent, seal
         self.siblings = siblings or Siblings()
         self.metrics = Metrics()
-        self.bodies = HeldBodies()
+        self.bodies = Bodies(MOST_BODIES_BYTES)
         if (left := self.siblings.left()) is not None:
             self.metrics.continued(left)
         self.sites: dict[str, VirtualClusterPlace] = {}

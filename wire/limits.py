@@ -4,45 +4,36 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from base.bodies import Bodies
 from base.errors import Throttled
 from wire import metrics
 from wire.process import memory
 
 MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # requests of a key in a process
-MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # bytes of the bodies of all requests in a process
 in_flight: dict[str, int] = {}  # requests of each holder in this process
 # Seconds for Retry-After. Requests and streams end by themselves. Topics and routers stay until somebody deletes them.
 SOON, LATER = 1, 60
 
 
-class Bodies:
-    """The bodies of all requests under way in this process, in bytes."""
+class ServerBodies(Bodies):
+    """The bodies of a web process, with a metric of refusals. The memory of large bodies returns to the system."""
 
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held = 0
+    __slots__ = ()
 
     def hold(self, size: int) -> None:
-        """Count another `size` bytes. Raises Throttled if this process holds too many."""
-        # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
-        if MOST_BODIES_BYTES and self.held + size > MOST_BODIES_BYTES:
-            metrics.throttled("bodies_bytes")
-            raise Throttled(
-                f"the bodies of current requests have {self.held} bytes: try again later",
-                limit="bodies_bytes",
-                max=MOST_BODIES_BYTES,
-            )
-        self.held += size
+        try:
+            super().hold(size)
+        except Throttled as error:
+            metrics.throttled(error.detail["limit"])
+            raise
 
     def release(self, size: int) -> None:
-        """Count `size` bytes less."""
-        self.held -= size
+        super().release(size)
         if size >= memory.LARGE_BYTES:
             memory.let_go(size)
 
 
-bodies = Bodies()
+bodies = ServerBodies(settings.TOPICS_MAX_BODIES_BYTES)
 
 
 def check(limit: str, most: int, now: int, retry_after: int = SOON) -> None:

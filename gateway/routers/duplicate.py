@@ -40,10 +40,8 @@ SWEEP_SECONDS = 1.0
 PAGES_A_TURN = 20  # of one topic, before the next topic's turn
 # Sweeps with different counts before a comparison record by record, because a copy trims itself a little later.
 SETTLED_SWEEPS = 3
-MOST_PENDING, MOST_PENDING_BYTES = (
-    1000,
-    16 * 1024 * 1024,
-)  # deletes and settings that wait for a copy, with their bodies
+MOST_PENDING = 1000  # deletes and settings that wait for a copy
+MOST_PENDING_BYTES = 16 * 1024 * 1024  # of their bodies, which a process holds
 AUDITED = 50  # topics per sweep whose settings and newest records are compared
 COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
 

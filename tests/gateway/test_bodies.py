@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from base.bodies import Bodies
 from gateway.api import (
     Filter,
     FilterContext,
@@ -21,7 +22,7 @@ from gateway.api import (
     Request,
     Response,
 )
-from gateway.bodies import HeldBodies, HeldBody
+from gateway.bodies import HeldBody
 from gateway.proxy.exchange import sendable
 from gateway.testing import Running, filtering
 from http1 import Body
@@ -58,16 +59,15 @@ class ReadingFactory(FilterFactory[NoConfig, NoConfig]):
 
 
 @pytest.fixture
-def bodies(monkeypatch: pytest.MonkeyPatch) -> HeldBodies:
+def bodies(monkeypatch: pytest.MonkeyPatch) -> Bodies:
     """The bodies of the gateway of the test."""
-    made = HeldBodies()
-    monkeypatch.setattr("gateway.server.HeldBodies", lambda: made)
-    monkeypatch.setattr("gateway.bodies.MOST_BODIES_BYTES", MOST)
+    made = Bodies(MOST)
+    monkeypatch.setattr("gateway.server.Bodies", lambda most: made)
     return made
 
 
 @pytest.fixture
-def gateway(bodies: HeldBodies) -> Iterator[Running]:
+def gateway(bodies: Bodies) -> Iterator[Running]:
     with filtering(ReadingFactory()) as running:
         yield running
 
@@ -101,7 +101,7 @@ class Upload:
         self.socket.close()
 
 
-def test_a_body_beyond_the_bound_is_refused_and_reaches_no_server(gateway: Running, bodies: HeldBodies) -> None:
+def test_a_body_beyond_the_bound_is_refused_and_reaches_no_server(gateway: Running, bodies: Bodies) -> None:
     server = gateway.servers["one"]
     with closing(Upload(gateway, "read")) as first, closing(Upload(gateway, "read")) as second:
         for each in (first, second):
@@ -122,7 +122,7 @@ def test_a_body_beyond_the_bound_is_refused_and_reaches_no_server(gateway: Runni
     until(lambda: bodies.bytes == 0, "the end of all")
 
 
-def test_a_small_body_counts_too_once_it_is_unzipped(gateway: Running, bodies: HeldBodies) -> None:
+def test_a_small_body_counts_too_once_it_is_unzipped(gateway: Running, bodies: Bodies) -> None:
     zipped = gzip.compress(b'"%b"' % (b"x" * MOST), 1)
     with closing(Upload(gateway, "read", zipped, headers=b"content-encoding: gzip\r\n")) as upload:
         assert upload.status() == 429
@@ -141,7 +141,7 @@ def left(upload: Upload) -> None:
 @pytest.mark.parametrize("topic", ["read", "pass"])
 @pytest.mark.parametrize("end", [finished, left])
 def test_nothing_is_counted_of_a_request_that_has_ended(
-    gateway: Running, bodies: HeldBodies, topic: str, end: Callable[[Upload], None]
+    gateway: Running, bodies: Bodies, topic: str, end: Callable[[Upload], None]
 ) -> None:
     with closing(Upload(gateway, topic)) as upload:
         upload.send(PART)
@@ -150,7 +150,7 @@ def test_nothing_is_counted_of_a_request_that_has_ended(
         until(lambda: bodies.bytes == 0, "the end")
 
 
-def test_nothing_is_held_for_a_repeat_once_there_is_an_answer(bodies: HeldBodies) -> None:
+def test_nothing_is_held_for_a_repeat_once_there_is_an_answer(bodies: Bodies) -> None:
     body = Body(None, None)
     request = Request("POST", "/v0/topics/pass", body=body, held=HeldBody(bodies))
 
@@ -180,14 +180,14 @@ def test_nothing_is_held_for_a_repeat_once_there_is_an_answer(bodies: HeldBodies
     ],
 )
 def test_nothing_is_counted_of_a_request_that_was_refused(
-    gateway: Running, bodies: HeldBodies, topic: str, body: bytes, framing: bytes, status: int
+    gateway: Running, bodies: Bodies, topic: str, body: bytes, framing: bytes, status: int
 ) -> None:
     with closing(Upload(gateway, topic, body, framing)) as upload:
         assert upload.status() == status
     until(lambda: bodies.bytes == 0, "the end")
 
 
-def test_a_body_that_nothing_reads_passes_beside_others_beyond_the_bound(gateway: Running, bodies: HeldBodies) -> None:
+def test_a_body_that_nothing_reads_passes_beside_others_beyond_the_bound(gateway: Running, bodies: Bodies) -> None:
     with closing(Upload(gateway, "read")) as held, closing(Upload(gateway, "pass")) as passing:
         held.send(PART)
         until(lambda: bodies.bytes == PART, "the part to be held")
@@ -201,7 +201,7 @@ def test_a_body_that_nothing_reads_passes_beside_others_beyond_the_bound(gateway
 
 
 def test_only_a_body_that_can_be_sent_again_is_held_while_it_passes(
-    gateway: Running, bodies: HeldBodies, monkeypatch: pytest.MonkeyPatch
+    gateway: Running, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.proxy.exchange.REPLAYED_BYTES", PART)
     with closing(Upload(gateway, "pass")) as upload:

@@ -156,7 +156,7 @@ def target_seq(topic: str, wanted: CursorFields, now: int) -> Script[int | None]
 def move(
     topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN
 ) -> Script[MovedCursor]:
-    """Sets a named cursor to `seq`; None means the head. Creates an absent cursor, which counts as being at 0 before.
+    """Sets a named cursor to `seq`, or to the head if `seq` is None. Creates an absent cursor, which counts as being at 0 before.
 
     Raises TopicNotFound, CursorMoved, AboveHead, Throttled or Incompatible (the cursor is not a named one).
     """

@@ -50,9 +50,9 @@ SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
 class CursorUpdated(NamedTuple):
     """The result of a move: the topic, its head, and the cursor as it was set.
 
-    `kind`: the kind of the owner, if the name belongs to another cursor. `cursor_id`: None if nothing changed. `unread_ms`:
-    the age of the oldest unread record in ms. `made`: whether the cursor is new. `sealed`: whether the topic is sealed.
-    `is_full`: whether the cursor is absent, and the topic has as many named cursors as the cap allows.
+    `kind`: the kind of the owner, if the name belongs to another cursor. `cursor_id`: the cursor, or None if nothing changed.
+    `unread_ms`: the age of the oldest unread record in ms. `made`: whether the cursor is new. `sealed`: whether the topic is
+    sealed. `is_full`: whether the cursor is absent, and the topic has as many named cursors as the cap allows.
     """
 
     topic_id: int

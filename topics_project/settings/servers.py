@@ -109,5 +109,5 @@ def redis_options(url: str) -> dict[str, Any]:
     return {**defaults, **options}
 
 
-# Of django-eventstream (watch/wakes.py, watch/eventstream.py).
+# The connection of django-eventstream (watch/wakes.py, watch/eventstream.py).
 EVENTSTREAM_REDIS = redis_options(REDIS_URL)

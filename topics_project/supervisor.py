@@ -48,6 +48,7 @@ def run(say: Say) -> None:
     if held is None:
         raise Refusal(f"already running on {data}: stop it, or set TOPICS_DATA to another folder.")
     check_address()
+    ours = embedded.ensure(data) if embedded.guarded(data) else None
     with one_at_a_time():
         prepare_database(say)
     with usable():
@@ -67,7 +68,7 @@ def run(say: Say) -> None:
             say(welcome(data, login))
             for child in children[1:]:
                 start(child)
-        watch(children, frozen, data, stopping, say)
+        watch(children, frozen, data, ours, stopping, say)
     finally:
         stop_all(children)
         os.close(held)
@@ -218,8 +219,15 @@ def welcome(data: Path, login: str) -> str:
     return "\n".join(lines)
 
 
-def watch(children: list[Child], frozen: Watch, data: Path, stopping: threading.Event, say: Say) -> None:
-    ours = embedded.ensure(data) if embedded.guarded(data) else None
+def watch(
+    children: list[Child],
+    frozen: Watch,
+    data: Path,
+    ours: embedded.Servers | None,
+    stopping: threading.Event,
+    say: Say,
+) -> None:
+    """Looks after all processes until `stopping` is set. `ours`: the embedded servers, if this instance has them."""
     while not stopping.wait(TICK):
         frozen.end_frozen(say)
         for child in children:

@@ -17,7 +17,7 @@ import psycopg
 import pyarrow as pa
 
 from base.doubles import beyond_double, overflow, overflows
-from base.errors import InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
+from base.errors import Forbidden, InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
 from pipeline.write.chunks import Bounds, Chunk, chunks
 from topics.read.totals import BYTES, TOPICS
 
@@ -200,6 +200,8 @@ def translated() -> Iterator[None]:
             f"this login may not append: GRANT topics_writer to it ({error.diag.message_primary})"
         ) from error
     except psycopg.Error as error:
+        if error.diag.message_detail == Forbidden.code:  # of door_check: the login has rights, and none for this topic
+            raise Forbidden(error.diag.message_primary or "") from error
         if error.diag.message_hint in ("topic_sealed", "topic_full", "invalid_request", "incompatible"):
             raise REFUSALS.get(error.diag.message_hint, InvalidRequest)(error.diag.message_primary or "") from error
         raise

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicSealed
+from base.errors import Forbidden, InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicSealed
 from pipeline.database import database
 from pipeline.options import Options
 from pipeline.write import sink, written
@@ -418,6 +418,36 @@ def test_a_query_creates_no_cursor_above_the_cap(dsn: str) -> None:
                 session.execute("SELECT pipeline_follow('out', 'b', 0)")
     finally:
         execute("UPDATE door_limits SET max_cursors = 10000")
+
+
+def test_the_rights_of_a_login_limit_what_spark_writes(dsn: str) -> None:
+    """The role topics_writer has Spark's functions, too, so a login could append to all topics by them."""
+    scripts.put_topic("theirs", Config(), now_ms())
+    execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
+    execute("INSERT INTO door_right VALUES ('grace', 'mine', '{write}')")
+    try:
+        with database(make_conninfo(dsn, user="grace", password="secret")).connect() as session:
+            assert written.append_whole(session, Claim("mine", "w", 0, 0), chunks(records(2), BOUNDS)) == 2
+            session.execute("SELECT pipeline_mark('{mine}', 'w', 0, 1)")
+            for topic in ("theirs", "nobody-knows"):
+                with pytest.raises(Forbidden, match="outside the prefixes"):
+                    written.append_whole(session, Claim(topic, "w", 0, 0), chunks(records(2), BOUNDS))
+                with pytest.raises(Forbidden, match="outside the prefixes"), written.translated():
+                    session.execute("SELECT pipeline_mark(%s, 'w', 0, 1)", [["mine", topic]])
+            with pytest.raises(Forbidden, match="lacks the scope 'commit'"), written.translated():
+                session.execute("SELECT pipeline_follow('mine', 'c', 0)")
+            execute("UPDATE door_right SET scopes = '{commit}' WHERE login = 'grace'")
+            session.execute("SELECT pipeline_follow('mine', 'c', 1)")
+            with pytest.raises(Forbidden, match="outside the prefixes"), written.translated():
+                session.execute("SELECT pipeline_follow('theirs', 'c', 0)")
+            with pytest.raises(Forbidden, match="lacks the scope 'write'"):
+                written.append_whole(session, Claim("mine", "w", 0, 1), chunks(records(2), BOUNDS))
+        held = "SELECT name, count FROM topics_topic JOIN topics_topichead ON topic_id = id ORDER BY name"
+        assert rows(held) == [("mine", 2), ("theirs", 0)]
+        assert rows("SELECT kind, name, seq FROM topics_cursor") == [("named", "c", 1)]
+    finally:
+        execute("DELETE FROM door_right")
+        execute("DROP ROLE grace")
 
 
 def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn: str) -> None:

@@ -2,9 +2,9 @@
 -- topic now holds. Returns NULL and changes nothing if it holds more or fewer than p_expected: another attempt was first. Returns -1 if
 -- it holds a later batch of the writer and partition.
 --
--- It runs with the rights of its owner, so that a login of the role topics_writer can append and do nothing else. The head's lock comes
--- first, as in every append: a late copy of a task waits for the first copy, and then sees its entry. A topic that does not exist is
--- created. topic_append writes the records, as for `topics.append`.
+-- It runs with the rights of its owner, so that a login of the role topics_writer can append and do nothing else. So it asks for the
+-- rights of the login first (door_check). The head's lock comes before all else, as in every append: a late copy of a task waits for the
+-- first copy, and then sees its entry. A topic that does not exist is created. topic_append writes the records, as for `topics.append`.
 -- The commit waits for the disk whatever the topic's durability is, because Spark never sends a committed batch again.
 CREATE OR REPLACE FUNCTION pipeline_append(
     p_topic text, p_writer text, p_partition integer, p_batch bigint, p_expected bigint,
@@ -20,6 +20,7 @@ DECLARE
     done    record;
     more    bigint := json_array_length(p_data);
 BEGIN
+    PERFORM door_check(p_topic, 'write');
     PERFORM set_config('synchronous_commit', 'on', true);
     LOOP
         SELECT * INTO locked FROM topic_lock_named(p_topic);

@@ -1,7 +1,7 @@
 -- Sets a named cursor of a topic to a seq, which must not be beyond the head. Creates a missing cursor. A topic that does not exist is
 -- left out, with its cursors.
--- It runs with the rights of its owner, for logins of the role topics_writer. The topic's row is locked against a delete, because a
--- cursor must not outlive its topic.
+-- It runs with the rights of its owner, for logins of the role topics_writer. So it asks for the rights of the login first (door_check). The
+-- topic's row is locked against a delete, because a cursor must not outlive its topic.
 CREATE OR REPLACE FUNCTION pipeline_follow(p_topic text, p_cursor text, p_seq bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET standard_conforming_strings = on AS $$
 DECLARE
@@ -9,6 +9,7 @@ DECLARE
     owner    text;
     most     bigint;
 BEGIN
+    PERFORM door_check(p_topic, 'commit');
     IF p_cursor !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$' THEN
         RAISE EXCEPTION 'cursor % is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : - are, with a letter or digit first',
               quote_literal(left(p_cursor, 80)) USING ERRCODE = 'invalid_parameter_value', HINT = 'invalid_request';

@@ -162,6 +162,23 @@ class Answer(msgspec.Struct):
     records: list[Shown]
 
 
+def test_a_record_with_a_nul_may_have_any_other_escape(app: Session, live: HttpClient, name: str) -> None:
+    """The functions put another escape in the place of a NUL, and a client can send a record that has very many of them."""
+    escapes = "".join(rf"\u{code:04x}\u{code:04X}" for code in (*range(1, 0xD800), *range(0xE000, 0x10000)))
+    data = rf'"\u0000{escapes}"'
+    records = f'[{{"data":{data}}},{{"data":2}}]'
+    queue = f"{name}-jobs"
+    live.put(f"/v0/topics/{queue}", {"type": "queue"})
+    for topic in (name, queue):
+        assert live.post(f"/v0/topics/{topic}", f'{{"records":{records}}}'.encode()).status < 300
+    read = "SELECT data::text FROM topics.read(%s, %s, 2)"
+    assert app.execute(read, [name, 0]).fetchall() == [(data,), ("2",)]
+    assert appended(app, name, records) == (3, 4)
+    assert app.execute(read, [name, 2]).fetchall() == [(data,), ("2",)]
+    claimed = app.execute("SELECT seq, lease_id IS NULL, data::text FROM topics.claim(%s, 'w', 2)", [queue]).fetchall()
+    assert claimed == [(1, False, data), (2, False, "2")]
+
+
 def test_a_key_counts_on_both_ways(app: Session, live: HttpClient, name: str) -> None:
     records = [{"data": {"a": 1}, "tag": "t", "meta": {"m": 1}}, {"data": "ü"}]
     text = json.dumps(records)

@@ -12,7 +12,7 @@ from contract.appending import NO_META
 from queues.rows import as_rows, first_of_tags
 from queues.schedules import next_ts, zone
 from store.script import Script, Statement, atomically
-from topics import wake
+from topics import limits, wake
 from topics.append.judged import append_once
 from topics.append.records import Append
 from topics.append.statements import SYNC, array
@@ -157,6 +157,8 @@ def append_locked(topic: CachedTopic, now: int, most: int) -> Script[tuple[int, 
         return 0, 0
     metas = [NO_META if row[3] is None else msgspec.Raw(row[3].encode()) for row in due]
     rows = as_rows(due, metas)
+    if limits.MOST_TOTAL_BYTES:
+        yield from limits.check_total_bytes(rows.bytes)
     done = yield from append_once(topic, Append(records=[]), rows, now)
     if done is None:
         return None

@@ -17,6 +17,7 @@ from push.bus import health
 from push.bus.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
+from topics import limits
 from topics.append.doubles import takes
 from topics.append.judged import judge
 from topics.append.keys import check_key
@@ -137,6 +138,8 @@ def publish(
     rows = traced(one_row(rendered(topic, event, now)), traceparent)
     if key is not None and event.timestamp is None:
         rows = Untimed(*rows)
+    if limits.MOST_TOTAL_BYTES:
+        yield from limits.check_total_bytes(rows.bytes)
     name = bus_topic(topic)
     while True:
         known = yield from topic_of(topic, name, client_id, now)

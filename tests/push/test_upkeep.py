@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from base.errors import Throttled
 from push.bus.clients import add_client
 from push.bus.publish import Event, publish
 from push.bus.subscriptions import Wanted, subscribe, unsubscribe
@@ -16,7 +17,9 @@ from push.reports import counters, reporters
 from push.upkeep import DAY_MS, LEFT_DAYS, forget_left
 from routers.advance import advance
 from store.script import run
+from topics import limits
 from topics.models import Topic
+from topics.read.totals import BYTES
 
 NOW = 1_764_000_000_000
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,3 +108,19 @@ def test_the_attempts_of_a_batch_stop_at_their_end() -> None:
     assert run(take(subscriber)).attempt == 1
     Subscriber.objects.filter(client_id=subscriber).update(batch_attempts=most, leased_until_ts=0)
     assert run(take(subscriber)).attempt == most
+
+
+def test_events_count_in_the_cap_on_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = subscribed("shop")
+    published("orders", publisher)
+    with connection.cursor() as cursor:
+        cursor.execute(BYTES)
+        ((held,),) = cursor.fetchall()
+    monkeypatch.setattr(limits, "MOST_TOTAL_BYTES", held + 10)
+    monkeypatch.setattr(limits, "_total", [0.0, 0])
+    for topic in ("orders", "new"):
+        with pytest.raises(Throttled, match=f"hold {held} of at most {held + 10} bytes"):
+            published(topic, publisher)
+    assert not Topic.objects.filter(name="bus:new").exists()
+    monkeypatch.setattr(limits, "MOST_TOTAL_BYTES", held + 1000)
+    published("orders", publisher)

@@ -29,9 +29,11 @@ from tests.instances import Instance, until
 from tests.queues.test_jobs import claim
 from tests.queues.test_redrive import letters
 from tests.scripts import put_topic
+from topics import limits
 from topics.append.records import NewRecord, Rows, columns
 from topics.cache import forget_all
 from topics.config import Config
+from topics.read.totals import BYTES
 
 NOW = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)  # the day before Europe changes its clocks
 MINUTE = 60_000
@@ -454,6 +456,24 @@ def test_a_full_queue_gets_the_jobs_that_fit_and_the_others_later() -> None:
     assert run(append_due(NOW + MINUTE)) == 0
     assert run(append_due(NOW + MINUTE + 100)) == 5
     assert jobs() == list(range(8))
+
+
+@pytest.mark.usefixtures("_empty")
+def test_the_jobs_of_schedules_count_in_the_cap_on_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key with `write` could fill the disk by a schedule."""
+    for name in ("a", "b"):
+        schedule(name, NOW, data="x" * 8)
+    with connection.cursor() as cursor:
+        cursor.execute(BYTES)
+        ((held,),) = cursor.fetchall()
+    monkeypatch.setattr(limits, "MOST_TOTAL_BYTES", held + 15)
+    monkeypatch.setattr(limits, "_total", [0.0, 0])
+    assert run(append_due(NOW)) == 0
+    told = f"the topics hold {held} of at most {held + 15} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
+    assert [run(get_schedule("q", name)).error for name in ("a", "b")] == [told, told]
+    monkeypatch.setattr(limits, "MOST_TOTAL_BYTES", held + 20)
+    assert run(append_due(NOW + MINUTE)) == 2
+    assert jobs() == ["x" * 8] * 2
 
 
 @pytest.mark.usefixtures("_empty")

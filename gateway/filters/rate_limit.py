@@ -1,4 +1,4 @@
-"""RateLimit: a token bucket per subject, address or connection.
+"""RateLimit: a token bucket per subject, address or connection. Clients without a subject count by their address.
 
 With an empty bucket, the answer is 429 with an exact Retry-After.
 """
@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from base.errors import Throttled
 from gateway.api import FilterContext, FilterFactoryContext, Operation, Request, Response
+from wire.access.forwarded import network
 
 MOST_BUCKETS = 100_000  # the least recently used bucket is dropped first
 
@@ -28,7 +29,7 @@ class RateLimitConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
     burst: Annotated[int, Meta(ge=1)]
     """Requests at once."""
     by: Literal["subject", "address", "connection", "all"] = "subject"
-    """The requests that share a limit."""
+    """The requests that share a limit. An IPv6 address is its /64 network."""
 
 
 class Buckets:
@@ -71,8 +72,8 @@ class RateLimit:
 
     def who(self, context: FilterContext) -> str:
         if self.by == "subject":
-            return context.authenticated_subject.name or f"at {context.origin}"
-        return {"address": context.origin, "connection": context.session_id}.get(self.by, "")
+            return context.authenticated_subject.name or f"at {network(context.origin)}"
+        return {"address": network(context.origin), "connection": context.session_id}.get(self.by, "")
 
 
 class RateLimitFactory:

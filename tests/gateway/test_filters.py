@@ -389,6 +389,21 @@ def test_a_request_too_many_is_429_with_a_time(context: Context) -> None:
     passed(it, context, request)
 
 
+@pytest.mark.parametrize("by", ["address", "subject"])
+def test_an_ipv6_network_of_a_customer_shares_a_limit(context: Context, by: str) -> None:
+    """A customer of a provider has 2**64 addresses. A client without a subject counts by its address, too."""
+    it = made(RateLimitFactory(), context, requestsPerSecond=0.1, burst=1, by=by)
+    request = Request("GET", "/v0/topics")
+    context.origin = "2001:db8:1:2::1"
+    passed(it, context, request)
+    context.origin = "2001:db8:1:2:ffff:ffff:ffff:ffff"
+    with pytest.raises(Throttled):
+        passed(it, context, request)
+    for other in ("2001:db8:1:3::1", "10.1.2.3", "::ffff:10.1.2.4"):
+        context.origin = other
+        passed(it, context, request)
+
+
 def test_every_write_is_a_line(context: Context, tmp_path: Path) -> None:
     factory = AuditFactory()
     it = made(factory, context, file=str(tmp_path / "audit.log"))

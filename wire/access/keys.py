@@ -22,7 +22,7 @@ from base.clock import now_ms
 from base.errors import Forbidden, Unauthorized
 from base.names import shown, within
 from store.database import mend
-from wire.access.client import MOST_KNOWN
+from wire.access.forwarded import MOST_KNOWN
 
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)

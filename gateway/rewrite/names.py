@@ -348,7 +348,10 @@ def with_names(body: Raws, rename: Rename) -> Raws:
         found["error"] = raw(error.replace(f"'{name}'", f"'{rename(name)}'"))
     if (dest := decoded(body.get("dest"), str)) and (error := decoded(body.get("last_error"), str)):  # of a router
         found["last_error"] = raw(error.replace(f"dest {dest} ", f"dest {rename(dest)} "))
-    if found.get("kind") == raw("router"):  # a router's cursor has the router's name
+    if "cursor" in found and found.get("kind") not in (
+        None,
+        raw("named"),
+    ):  # it has the name of its owner, such as a router
         found["cursor"] = raw(rename(msgspec.json.decode(found["cursor"], type=str)))
     return found
 

@@ -105,6 +105,11 @@ def test_names_in_answers_are_renamed() -> None:
     assert json.loads(answered(GET, watched)) == watched | {"topics": {"a": {"from_seq": 0}}}
     cursors = {"topic": "eu.a", "cursors": [{"topic": "eu.a", "cursor": "eu.r", "kind": "router"}, {"topic": "eu.a", "cursor": "eu.c", "kind": "named"}]}  # fmt: skip # noqa: E501
     assert [each["cursor"] for each in json.loads(answered(GET, cursors))["cursors"]] == ["r", "eu.c"]
+    kinds = ("webhook", "subscription", "pipeline")
+    owners = [{"topic": "eu.a", "cursor": name, "kind": kind} for kind in kinds for name in ("eu.w", "mine")]
+    shown = json.loads(answered(GET, {"topic": "eu.a", "cursors": owners}))["cursors"]
+    assert [each["cursor"] for each in shown] == ["w", "*"] * 3
+    assert json.loads(answered(GET, owners[1]))["cursor"] == "*"
     record = {"$seq": 1, "data": {"topic": "eu.x"}, "path": {"topic": "eu.a", "seq": 9, "routers": ["eu.r"]}}
     assert json.loads(answered(GET, record)) == record | {"path": {"topic": "a", "seq": 9, "routers": ["r"]}}
 

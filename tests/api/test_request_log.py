@@ -129,13 +129,30 @@ def test_a_slow_call_tells_the_parts_of_its_time(instances: Callable[..., Instan
     assert (poll["level"], "slow" in poll) == ("INFO", False)
 
 
+def test_a_slow_answer_may_have_a_field_of_that_name_elsewhere(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_SLOW_MS="200", TOPICS_LOG="json")
+    client = HttpClient(instance.port)
+    client.append("t", {"performance": {"x": 1}})
+    path, events = "/v0/topics/t/records", "application/cloudevents-batch+json"
+    with ThreadPoolExecutor() as pool, instance.connect() as database, database.transaction():
+        database.execute("LOCK TABLE topics_topichead")
+        held = pool.submit(client.get, path, accept=events, x_request_id="events")
+        until(lambda: waits_for_a_lock(instance, "topic_diff"), "the read to wait")
+        database.execute("SELECT pg_sleep(0.3)")
+    assert held.result().status == 200
+    [line] = until(lambda: entries(instance, "events"), "the line of the slow read")
+    assert line["slow"].keys() == {"body_ms"}
+
+
 def slow_lines(instance: Instance) -> list[dict[str, Any]]:
     return [entry for line in log(instance).splitlines() if "slow" in (entry := json.loads(line))]
 
 
-def waits_for_a_lock(instance: Instance) -> bool:
+def waits_for_a_lock(instance: Instance, what: str = "") -> bool:
+    """Whether a statement with this text waits."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND strpos(query, %s) > 0"
     with instance.connect() as database:
-        row = database.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone()
+        row = database.execute(waiting, [what]).fetchone()
     return bool(row and row[0])
 
 

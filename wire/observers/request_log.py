@@ -149,9 +149,12 @@ def parts(request: Request, started: float, body: bytes) -> dict[str, Any]:
 
 
 def performance_in(body: bytes) -> dict[str, Any]:
-    """Returns the field `performance` of an answer."""
+    """Returns the field `performance` of an answer, or an empty one: a record or the schema can have the same name elsewhere."""
     at = body.rfind(PERFORMANCE)
-    return {} if at < 0 else dict(msgspec.json.decode(body[at + len(PERFORMANCE) : -1]))
+    try:
+        return {} if at < 0 else msgspec.json.decode(body[at + len(PERFORMANCE) : -1], type=dict[str, int | float])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
 
 
 def write(level: int, fields: dict[str, Any]) -> None:

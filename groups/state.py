@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
+from django.conf import settings
 from msgspec import Meta
 
 from base.errors import InvalidRequest
-from groups.joining import MOST_PARTITIONS
+from groups.joining import COUNT, MOST_PARTITIONS
 from groups.partition import partition_of
 from store.script import Script, Statement
 from topics.audit import as_json
 from topics.cache import CachedTopic
 from topics.state import Number, StateKind, check_distinct, check_seqs
+from wire.limits import LATER
+from wire.limits import check as check_cap
 
 
 class Share(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,10 +36,10 @@ class Share(msgspec.Struct, forbid_unknown_fields=True):
 class Group(msgspec.Struct, forbid_unknown_fields=True):
     """A group, with all its shares."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")]
     partition_by: str
     partitions: Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)]
-    start: Annotated[str, Meta(pattern=r"^(tail|from_(seq|ts)=\d{1,19})$")]
+    start: Annotated[str, Meta(pattern=r"^(tail|from_(seq|ts)=\d{1,19})\Z")]
     created_ts: Number
     shares: list[Share]
 
@@ -57,7 +60,7 @@ VALUES (%(topic_id)s, %(name)s, %(partition_by)s, %(partitions)s, %(start)s, %(c
 ON CONFLICT (topic_id, name) DO UPDATE
    SET partition_by = excluded.partition_by, partitions = excluded.partitions, start = excluded.start,
        created_ts = excluded.created_ts
-RETURNING id
+RETURNING id, xmax = 0
 """
 SAVE_SHARES = """
 INSERT INTO groups_share AS kept (group_id, share, seq, generation, updated_ts)
@@ -83,7 +86,10 @@ def check(row: Group, head_seq: int) -> None:
 def save(topic: CachedTopic, rows: Sequence[Group]) -> Script[None]:
     for row in rows:
         group = {name: getattr(row, name) for name in ("name", "partition_by", "partitions", "start", "created_ts")}
-        ((id,),) = yield Statement(SAVE_GROUP, {"topic_id": topic.id, **group})
+        ((id, is_new),) = yield Statement(SAVE_GROUP, {"topic_id": topic.id, **group})
+        if is_new:
+            ((groups, _),) = yield Statement(COUNT, (None,))
+            check_cap("groups", settings.TOPICS_MAX_GROUPS, groups - 1, LATER)  # a refusal rolls the call back
         yield Statement(SAVE_SHARES, (id, as_json(row.shares)))
 
 

@@ -19,7 +19,7 @@ from topics.state import Number, StateKind, check_seqs
 class Site(msgspec.Struct, forbid_unknown_fields=True):
     """The positions of a topic at a site (sql/tables/mirrors_site.sql)."""
 
-    site: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$")]
+    site: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")]
     is_here: bool
     origin_seq: Number
     origin_ts: Number | None

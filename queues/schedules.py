@@ -160,11 +160,17 @@ def put_locked(topic: str, columns: dict[str, Any], rows: Rows) -> Script[tuple[
         check_numbers(rows, ALONE)
     yield Statement(FORGET, (queue.id, name))
     ((is_new, *row),) = yield Statement(PUT, {"topic_id": queue.id, **columns})
-    most = settings.TOPICS_MAX_SCHEDULES
-    if is_new and most:
-        ((count,),) = yield Statement(COUNT, (most + 1,))
-        limits.check("schedules", most, count - 1, limits.LATER)  # a refusal rolls the PUT back
+    if is_new:
+        yield from check_cap()
     return stored(row), is_new
+
+
+def check_cap() -> Script[None]:
+    """Raises Throttled if there are more schedules than the cap. The refusal rolls back the call that made one too many."""
+    most = settings.TOPICS_MAX_SCHEDULES
+    if most:
+        ((count,),) = yield Statement(COUNT, (most + 1,))
+        limits.check("schedules", most, count - 1, limits.LATER)
 
 
 def get_schedule(topic: str, name: str) -> Script[StoredSchedule]:

@@ -16,7 +16,7 @@ from base.errors import InvalidRequest
 from base.labels import check_node
 from contract.appending import OBJECT, no_meta
 from queues.leases import MOST_ERROR_BYTES
-from queues.schedules import LATEST_TS, MOST_CRON_CHARACTERS, next_ts, zone
+from queues.schedules import LATEST_TS, MOST_CRON_CHARACTERS, check_cap, next_ts, zone
 from store.script import Script, Statement
 from topics.append.records import columns
 from topics.audit import as_json
@@ -116,7 +116,7 @@ def save_queue(topic: CachedTopic, rows: Sequence[Queue]) -> Script[None]:
 class Schedule(msgspec.Struct, forbid_unknown_fields=True):
     """A schedule, with the record of its jobs. `data` and `meta` keep exactly the bytes that were sent."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")]
     cron: Annotated[str, Meta(max_length=MOST_CRON_CHARACTERS)] | None
     timezone: str
     due_ts: Annotated[int, Meta(ge=0, le=LATEST_TS)]
@@ -154,6 +154,7 @@ ON CONFLICT (topic_id, name) DO UPDATE
    SET cron = excluded.cron, timezone = excluded.timezone, due_ts = excluded.due_ts, try_ts = excluded.try_ts,
        jobs = excluded.jobs, last_ts = excluded.last_ts, last_seq = excluded.last_seq, error = NULL, tag = excluded.tag,
        node = excluded.node, meta = excluded.meta, data = excluded.data, not_before = excluded.not_before
+RETURNING xmax = 0
 """
 
 
@@ -168,15 +169,17 @@ def check_schedule(row: Schedule, head_seq: int) -> None:
 
 def save_schedules(topic: CachedTopic, rows: Sequence[Schedule]) -> Script[None]:
     texts = [{**asdict(row), "meta": bytes(row.meta).decode(), "data": bytes(row.data).decode()} for row in rows]
-    yield Statement(SAVE_SCHEDULES, {"topic_id": topic.id, "later": OPENS_WITHIN_MS, "rows": as_json(texts)})
+    saved = yield Statement(SAVE_SCHEDULES, {"topic_id": topic.id, "later": OPENS_WITHIN_MS, "rows": as_json(texts)})
+    if any(is_new for (is_new,) in saved):
+        yield from check_cap()
 
 
 class DoneSchedule(msgspec.Struct, forbid_unknown_fields=True):
     """A schedule whose only job has come (sql/tables/queues_done.sql)."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$")]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")]
     not_before: Number
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
     ts: Number
     seq: Number
 

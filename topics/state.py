@@ -136,7 +136,7 @@ class Key(msgspec.Struct, forbid_unknown_fields=True):
     first_seq: Number
     last_seq: Number
     ts: Number
-    digest: Annotated[str, Meta(pattern="^([0-9a-f]{32}|[0-9a-f]{64})$")] | None = None  # of HTTP, or of SQL
+    digest: Annotated[str, Meta(pattern=r"^([0-9a-f]{32}|[0-9a-f]{64})\Z")] | None = None  # of HTTP, or of SQL
 
 
 # A range of the primary key. Keys that the topic has forgotten are left out.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.api.clients import ApiClient, Reply
+from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.test_sealed import seal
 from tests.groups.member import session_of
 from tests.instances import Instance, until
@@ -221,6 +222,17 @@ def test_only_a_sealed_topic_takes_state(api: ApiClient, name: str) -> None:
     assert put(api, f"{name}-absent", "keys", key).code == "topic_not_found"
 
 
+def test_state_keeps_within_the_caps(instances: Callable[..., Instance], name: str) -> None:
+    api = HttpClient(instances(TOPICS_MAX_SCHEDULES="1", TOPICS_MAX_GROUPS="1").port)
+    for kind, row, config in (("schedules", {**SCHEDULE, "due_ts": 2**42}, {"type": "queue"}), ("groups", GROUP, {})):
+        topic = f"{name}-{kind}"
+        api.put(f"/v0/topics/{topic}", {**config, "sealed": True})
+        assert [put(api, topic, kind, row).status for _ in range(2)] == [200, 200]
+        refused = put(api, topic, kind, {**row, "name": "another"})
+        assert (refused.status, refused.detail) == (429, {"limit": kind, "max": 1})
+        assert [each["name"] for each in rows(api, topic, kind)] == [row["name"]]
+
+
 @pytest.mark.parametrize(
     ("kind", "row"),
     [
@@ -241,15 +253,19 @@ def test_only_a_sealed_topic_takes_state(api: ApiClient, name: str) -> None:
         ("leases", {**LEASE, "error": "e" * 5_000}),
         ("queue", {"next_seq": 4, "dead_lettered": 0}),
         ("done", {"name": "s", "not_before": 1, "digest": "0" * 32, "ts": 1, "seq": 4}),
+        ("done", {"name": "s\n", "not_before": 1, "digest": "0" * 32, "ts": 1, "seq": 1}),
+        ("schedules", {**SCHEDULE, "name": "s\n"}),
         ("schedules", {**SCHEDULE, "last_seq": 4}),
         ("schedules", {**SCHEDULE, "timezone": "Mars/Olympus"}),
         ("schedules", {**SCHEDULE, "tag": "t" * 5_000}),
         ("schedules", {**SCHEDULE, "not_before": 2**62}),
+        ("groups", {**GROUP, "name": "g\n"}),
         ("groups", {**GROUP, "start": "somewhere"}),
         ("groups", {**GROUP, "partition_by": "$" * 5_000}),
         ("groups", {**GROUP, "shares": [{**SHARE, "seq": 4}]}),
         ("groups", {**GROUP, "shares": []}),
         ("groups", {**GROUP, "shares": [{**SHARE, "share": 1}]}),
+        ("sites", {**SITE, "site": "fra\n"}),
         ("sites", {**SITE, "losses": [{"lost_seq": 1, "told_seq": 4}]}),
         ("sites", {**SITE, "losses": [{"lost_seq": 1, "told_seq": 1}] * 101}),
     ],

@@ -44,7 +44,8 @@ def main() -> None:
 
         cli.main(words[1:], f"{Path(sys.argv[0]).name} gateway")
         return
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
+    # The shell can be that of another Django project, whose settings have none of our commands.
+    os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
     try:
         if shell.is_called(arguments):  # shell commands start servers and Django only if no other server is given
             shell.run(arguments)

@@ -38,11 +38,20 @@ def run(folder: Path, tests: str = TESTS, **environment: str) -> subprocess.Comp
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=2 * DEADLINE)
 
 
-def test_it_starts_a_server_for_the_session(tmp_path: Path) -> None:
+def test_it_starts_a_server_for_the_session_that_takes_nothing_of_the_application(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\ntopics_command = {sys.executable} {ROOT}/manage.py run\n")
-    done = run(tmp_path)
+    of_application = {"DATABASE_URL": "postgresql://shop@127.0.0.1:1/shop", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    of_application |= {"SECRET_KEY": "short", "ALLOWED_HOSTS": "shop.example", "TOPICS_API_KEYS": "a-secret:read"}
+    done = run(tmp_path, **of_application, DJANGO_SETTINGS_MODULE="shop.settings")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+def test_it_starts_the_server_of_its_own_environment(tmp_path: Path) -> None:
+    """There, the command `topics` can be that of the client, which has no `run`."""
+    path = f"{ROOT / 'clients' / 'python'}{os.pathsep}{ROOT}"
+    done = run(tmp_path, "def test_it(topics): topics.topic('t').append(1)", PYTHONPATH=path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_uses_a_server_that_runs_and_leaves_nothing_there(server: Instance, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Fixtures of pytest: a server for the test session, and topics of its own for each test.
 
-The server is the one of TOPICS_URL. Without it, the plugin starts one with `topics run` (`pip install 'topics[embedded]'`), or
-with the command of the ini option `topics_command`. It has its own folder and port, and ends with the session.
+The server is the one of TOPICS_URL. Without it, the plugin starts the one of this environment (`pip install 'topics[embedded]'`),
+or one with the command of the ini option `topics_command`. It has its own folder, servers and port, and ends with the session.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,22 @@ from topics_client.client import Topics
 from topics_client.topic import Topic
 
 START_SECONDS, END_SECONDS = 120, 30
+# Variables of the application under test. The server would take them for its own, and create its tables in that database.
+OF_APPLICATION = (
+    *("DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS"),
+    *("ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "CORS_ALLOWED_ORIGINS", "DEBUG", "DJANGO_SETTINGS_MODULE"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("topics_command", "starts a topics server on HOST and PORT", default="topics run")
+    parser.addini("topics_command", "starts a topics server on HOST and PORT (default: topics run)", default="")
+
+
+def command_of(config: pytest.Config) -> list[str]:
+    """Returns the command that starts a server. The command `topics` of this client has no `run`, and can hide the server's."""
+    if given := config.getini("topics_command"):
+        return shlex.split(given)
+    return [sys.executable, "-m", "topics_project", "run"] if find_spec("topics_project") else ["topics", "run"]
 
 
 class TopicsOfTest(Topics):
@@ -60,8 +74,10 @@ def topics_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port), "TOPICS_DATA": str(folder / "data")}
-    command = shlex.split(pytestconfig.getini("topics_command"))
+    dropped = {*OF_APPLICATION, *(f"{name}_FILE" for name in OF_APPLICATION)}
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    environment |= {"HOST": "127.0.0.1", "PORT": str(port), "TOPICS_DATA": str(folder / "data")}
+    command = command_of(pytestconfig)
     with (folder / "output").open("wb") as output:
         try:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 HOST = "127.0.0.1"
 START_SECONDS = 180.0  # the first start makes databases
 TICK = 0.25  # seconds between two looks at the processes
-NEXT_PORTS = {1: "The next port must be free, too.", 2: "The next two ports must be free, too."}
+NEXT_PORTS = ("", " The next port must be free, too.", " The next two ports must be free, too.")  # by their number
 
 
 def free_ports(first: int, count: int) -> list[int]:
@@ -32,7 +32,7 @@ def free_ports(first: int, count: int) -> list[int]:
         try:
             bind(HOST, port)
         except OSError as error:
-            raise Refusal(f"port {port} is in use: set PORT to a free port. {NEXT_PORTS[count - 1]}") from error
+            raise Refusal(f"port {port} is in use: set PORT to a free port.{NEXT_PORTS[count - 1]}") from error
     return ports
 
 

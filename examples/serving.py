@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from topics_client import Topics
 
+from base.refusal import Refusal
 from base.signals import on_signals
 from embedded.children import Child, stop_all
 from examples.demo import HOST, ROOT, folder, forget_settings, free_ports, listen_on, say, wait_until_ready
@@ -61,7 +63,11 @@ def server(name: str, port: int) -> Iterator[Here]:
 
 @contextmanager
 def page(here: Here, file: Path) -> Iterator[str]:
-    """Serves the page, the JavaScript client as `/client/`, and the address of topics. Yields the page's address."""
+    """Serves the page, the JavaScript client as `/client/`, and the address of topics. Yields the page's address.
+
+    Raises Refusal if a browser would keep the answers of topics from the page.
+    """
+    check_answers(here.url, f"http://{HOST}:{here.port}")
 
     class Files(http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -89,3 +95,15 @@ def page(here: Here, file: Path) -> Iterator[str]:
             yield f"http://{HOST}:{here.port}/"
         finally:
             site.shutdown()
+
+
+def check_answers(url: str, origin: str) -> None:
+    """Raises Refusal if the server does not answer pages of the origin, which have no key."""
+    asked = urllib.request.Request(f"{url.rstrip('/')}/v0/topics?page_size=1", headers={"Origin": origin})
+    try:
+        with urllib.request.urlopen(asked, timeout=5) as answer:
+            is_allowed = answer.headers["Access-Control-Allow-Origin"] is not None
+    except OSError as error:
+        raise Refusal(f"{url} does not answer the page, which has no key ({error}).") from error
+    if not is_allowed:
+        raise Refusal(f"pages of {origin} may not call {url}: start that server with CORS_ALLOWED_ORIGINS={origin}.")

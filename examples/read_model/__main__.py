@@ -8,6 +8,7 @@ import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from topics_client import RecordsLost
 
@@ -26,7 +27,7 @@ INSERT INTO balance VALUES (?, ?) ON CONFLICT (account) DO UPDATE SET cents = ce
 
 
 def main() -> None:
-    with server("read-model", 4350) as here, closing(model()) as table:
+    with server("read-model", 4350) as here, closing(model(here.url)) as table:
         bookings = here.topics.topic(BOOKINGS)
         with bookings.batch() as batch:
             for _ in range(100):
@@ -47,11 +48,11 @@ def main() -> None:
             say(f"{account} {cents / 100:.2f}")
 
 
-def model() -> sqlite3.Connection:
-    """Returns the database of the read model. It is beside the data of the server, and is not the server's."""
-    file = Path(os.environ.get("TOPICS_DATA") or ROOT / ".demo" / "read-model") / "balances.sqlite"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    found = sqlite3.connect(file)
+def model(url: str) -> sqlite3.Connection:
+    """Returns the database of the read model. A position belongs to one server, so each server has a database of its own."""
+    folder = Path(os.environ.get("TOPICS_DATA") or ROOT / ".demo" / "read-model")
+    folder.mkdir(parents=True, exist_ok=True)
+    found = sqlite3.connect(folder / f"balances-{urlsplit(url).netloc.replace(':', '-')}.sqlite")
     found.executescript(SCHEMA)
     return found
 

@@ -64,34 +64,47 @@ def chat(start: Start, ports: dict[str, int]) -> Instance:
     return start("chat", ports["chat"], CORS_ALLOWED_ORIGINS=origins)
 
 
-@pytest.fixture
-def run(chat: Instance, tmp_path: Path) -> Callable[[str], str]:
-    """Runs an example that ends. Returns its output."""
+Ended = subprocess.CompletedProcess[str]
 
-    def run(name: str) -> str:
+
+@pytest.fixture
+def try_out(chat: Instance, tmp_path: Path) -> Callable[..., Ended]:
+    """Runs an example that ends, with the server of the chat if the settings name no other."""
+
+    def try_out(name: str, **settings: str) -> Ended:
         kept = {each: value for each, value in os.environ.items() if each not in OURS}
-        settings = {
+        kept |= {
             "TOPICS_URL": f"http://127.0.0.1:{chat.port + 1}",
             "TOPICS_DATA": str(tmp_path),
             "PORT": str(free_port()),
         }
         command = [sys.executable, "-m", f"examples.{name}"]
-        done = subprocess.run(
+        return subprocess.run(
             command, cwd=ROOT, env=kept | settings, capture_output=True, text=True, timeout=2 * DEADLINE
         )
+
+    return try_out
+
+
+@pytest.fixture
+def run(try_out: Callable[..., Ended]) -> Callable[..., str]:
+    """Runs an example to its end. Returns its output."""
+
+    def run(name: str, **settings: str) -> str:
+        done = try_out(name, **settings)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     return run
 
 
-def test_two_workers_share_a_queue(run: Callable[[str], str]) -> None:
+def test_two_workers_share_a_queue(run: Callable[..., str]) -> None:
     lines = run("work_queue").splitlines()
     assert sorted(int(each.split()[-1]) for each in lines[:-1]) == [*range(7), *range(8, 12)]
     assert lines[-1] == "image 7 is a dead letter: no image"
 
 
-def test_a_read_model_counts_each_booking_once(run: Callable[[str], str], chat: Instance) -> None:
+def test_a_read_model_counts_each_booking_once(run: Callable[..., str], chat: Instance) -> None:
     balances: dict[str, float] = {}
     for number in (0, 100):
         first, *rows = run("read_model").splitlines()
@@ -102,6 +115,25 @@ def test_a_read_model_counts_each_booking_once(run: Callable[[str], str], chat: 
     for record in api.done("GET", "/v0/topics/bookings/records?limit=1000")["records"]:
         booked[record["data"]["account"]] = booked.get(record["data"]["account"], 0) + record["data"]["cents"]
     assert balances == booked
+
+
+def test_a_read_model_counts_all_bookings_of_another_server(run: Callable[..., str], server: Instance) -> None:
+    run("read_model")
+    assert run("read_model", TOPICS_URL=server.url).splitlines()[0].endswith(" bookings after seq 0")
+
+
+def test_a_page_that_cannot_call_the_server_is_refused(try_out: Callable[..., Ended], chat: Instance) -> None:
+    """A browser would keep the answers from it, and it would stay empty."""
+    port, url = free_port(), f"http://127.0.0.1:{chat.port + 1}"
+    origin = f"http://127.0.0.1:{port}"
+    said = f"topics: pages of {origin} may not call {url}: start that server with CORS_ALLOWED_ORIGINS={origin}.\n"
+    for name in ("dashboard", "chat"):
+        assert try_out(name, PORT=str(port)).stderr == said
+
+
+def test_a_port_that_is_in_use_is_refused(try_out: Callable[..., Ended], chat: Instance) -> None:
+    said = f"topics: port {chat.port} is in use: set PORT to a free port.\n"
+    assert try_out("chat", PORT=str(chat.port)).stderr == said
 
 
 @pytest.mark.browser
@@ -115,6 +147,10 @@ def test_a_page_shows_what_others_write(chat: Instance) -> None:
         said = "[...document.querySelectorAll('#room p')].map((line) => line.textContent)"
         for each in (ada, bob):
             until(lambda each=each: each.run(said) == ["ada hello"], "the message")  # type: ignore[misc]
+        bob.run("document.querySelector('#name').value = 'b'.repeat(129); 0")
+        bob.run("document.querySelector('#text').value = 'hi'; document.querySelector('button').click(); 0")
+        until(lambda: bob.run("document.querySelector('output').value"), "the refusal")
+        assert bob.run("document.querySelector('#text').value") == "hi"
 
 
 @pytest.mark.browser

@@ -297,8 +297,11 @@ def test_the_admin_opens(front: Front, instance: Instance) -> None:
     assert (opened.status, opened.headers["location"]) == (302, "/admin/")
 
 
-def test_past_the_proxy_a_plain_request_is_sent_to_tls(instance: Instance) -> None:
-    plain = urllib3.HTTPConnectionPool("127.0.0.1", instance.port)
-    answer = plain.request("GET", "/admin/", headers={"Host": NAME}, redirect=False)
-    assert (answer.status, answer.headers["location"]) == (301, f"https://{NAME}/admin/")
-    plain.close()
+def test_past_the_proxy_a_plain_request_for_a_page_is_sent_to_tls_and_a_call_is_answered(instance: Instance) -> None:
+    """So the proxy has to refuse plain calls (docs/deploy.md)."""
+    headers = {"Host": NAME, "Authorization": f"Bearer {KEY}"}
+    with urllib3.HTTPConnectionPool("127.0.0.1", instance.port) as plain:
+        page, call = (plain.request("GET", path, headers=headers, redirect=False) for path in ("/admin/", "/v0/topics"))
+    assert (page.status, page.headers["location"]) == (301, f"https://{NAME}/admin/")
+    assert call.status == 200
+    assert "strict-transport-security" not in call.headers

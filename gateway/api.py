@@ -521,7 +521,8 @@ class RouterFactory(Protocol[C, I]):
     def initialize(self, context: RouterFactoryContext, config: C) -> I:
         """Called once per virtual cluster in each process, at the start and at a reload that changes the virtual cluster.
 
-        `create_router` and, at the end, `close` get the returned object. Raises PluginConfigError.
+        While the changed file has a fault, the reload is repeated every second. `create_router` and, at the end, `close` get the
+        returned object. Raises PluginConfigError.
         """
         ...
 

@@ -26,7 +26,7 @@ from gateway.configuration import keys
 from gateway.rewrite.ids import Seal
 from gateway.server import Gateway, loaded
 from gateway.siblings import Siblings
-from gateway.watched_file import Stamp, WatchedFiles, stamp
+from gateway.watched_file import WatchedFiles, stamp_or_none
 from http1.acceptor import TlsContexts
 from http1.server import bound
 
@@ -125,9 +125,10 @@ async def run(gateway: Gateway, listen: Listen, tls: TlsContexts | None) -> int:
 
     def reload() -> None:
         WatchedFiles.look_now()
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(OSError, Refusal):
             gateway.seal.keys = (keys.seal() or gateway.seal).keys  # the previous key holds for a day
         renew()
+        gateway.fault = ""  # the operator gets the report again
         gateway.reload()
         gateway.siblings.tell(gateway.told())
 
@@ -136,9 +137,7 @@ async def run(gateway: Gateway, listen: Listen, tls: TlsContexts | None) -> int:
     scheme = "http" if listen.certificate is None else "https"
     assert gateway.configuration is not None
     log.info("Serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
-    watching = [
-        loop.create_task(each) for each in (watch(gateway.file, renew, reload), tell(gateway), gateway.check_streams())
-    ]
+    watching = [loop.create_task(each) for each in (watch(gateway, renew), tell(gateway), gateway.check_streams())]
     await ended.wait()
     for task in watching:
         task.cancel()
@@ -155,24 +154,22 @@ async def tell(gateway: Gateway) -> None:
         await asyncio.sleep(TELL_SECONDS)
 
 
-async def watch(file: Path, look: Callable[[], None], changed: Callable[[], None]) -> None:
-    """Calls `look` every second, and `changed` after the file changed and then stayed the same for one check."""
-    served = seen = found(file)
+async def watch(gateway: Gateway, look: Callable[[], None]) -> None:
+    """Calls `look` every second, and reloads a file that is not the served version and stayed the same for one check.
+
+    Each check reads a version with faults again, because a fault can pass without a change of the file, for example when a file
+    descriptor is free again, or when a file is there that it names.
+    """
+    seen = stamp_or_none(gateway.file)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         look()
-        now = found(file)
-        if now == seen != served:
-            served = seen
-            changed()
+        now = stamp_or_none(gateway.file)
+        if now == gateway.version:
+            gateway.fault = ""
+        elif now == seen:
+            gateway.reload()
         seen = now
-
-
-def found(file: Path) -> Stamp | None:
-    try:
-        return stamp(file)
-    except OSError:
-        return None
 
 
 def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:

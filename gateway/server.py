@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import time
+import traceback
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ from gateway.proxy.tunnel import Upgraded, is_websocket, upgrade
 from gateway.proxy.upstreams import Cluster
 from gateway.rewrite.ids import Seal
 from gateway.siblings import Siblings
+from gateway.watched_file import Stamp, stamp_or_none
 from http1 import Body, Limits, Refused, Server
 from http1 import Request as Received
 from http1 import Response as Sent
@@ -100,6 +102,8 @@ class Gateway:
         self.generation = 0  # number of activated configurations
         self.labels: dict[tuple[VirtualClusterPlace, Operation], Labels] = {}
         self.configuration: Configuration | None = None
+        self.version: Stamp | None = None  # of the file with this configuration
+        self.fault = ""  # why the last reload failed, as the log tells
         self.server = Server(self.handle, limits=limits or LIMITS, on_error=self.refused, on_close=self.closed)
         self.retired: list[VirtualClusterPlace] = []  # replaced or removed, but not closed yet
         self.scheme, self.behind_proxy = b"http", False  # of the address that `listen` serves
@@ -108,11 +112,28 @@ class Gateway:
 
     def load(self) -> None:
         """Activates the current file. Raises Faulty, and then changes nothing."""
+        version = stamp_or_none(self.file)  # first, so a change while the file is read makes another version
         configuration = load(self.file, plugins.installed())
+        shared, made = list(self.shared), dict[str, VirtualClusterPlace]()
+        try:
+            self._make(configuration, made, shared)
+        except Exception:
+            for name, site in made.items():
+                if self.sites.get(name) is not site:
+                    site.close()
+            raise
+        self._take(configuration, made, shared)
+        self.version = version
+
+    def _make(
+        self,
+        configuration: Configuration,
+        made: dict[str, VirtualClusterPlace],
+        shared: list[tuple[ClusterDefinition, Cluster]],
+    ) -> None:
+        """Adds the virtual clusters to `made`, and new clusters to `shared`. Raises Faulty, and what a plugin raises."""
         old = self.configuration
-        shared = list(self.shared)
         builder = Builder(configuration, self.folder, shared)
-        made: dict[str, VirtualClusterPlace] = {}
         faults: list[Fault] = []
         for name in configuration.virtual_clusters:
             kept = self.sites.get(name)
@@ -131,11 +152,7 @@ class Gateway:
                 end = f"Remove the plugin from this path, or add {offers.line_to_add(site, found)!r} to virtual cluster {name!r}."
                 faults += [Fault(line, f"virtual cluster {name!r}: {each}. {end}") for each in found]
         if faults:
-            for name, site in made.items():
-                if self.sites.get(name) is not site:
-                    site.close()
             raise Faulty(self.file, sorted(set(faults)))
-        self._take(configuration, made, shared)
 
     def _take(
         self,
@@ -172,13 +189,17 @@ class Gateway:
             cluster.renew()
 
     def reload(self) -> bool:
-        """Activates the current file and returns True. A file with faults is logged and changes nothing."""
+        """Activates the current file and returns True. A file with faults changes nothing, and the log gets its report once."""
         before = self.configuration.fingerprint if self.configuration is not None else ""
         try:
             self.load()
-        except Faulty as error:
-            log.error("The changed configuration is invalid. The gateway keeps the running one:\n%s", error)
+        except Exception as error:  # of a plugin, unless it is Faulty
+            fault = str(error) if isinstance(error, Faulty) else traceback.format_exc()
+            if fault != self.fault:
+                self.fault = fault
+                log.error("The changed configuration is invalid. The gateway keeps the running one:\n%s", fault)
             return False
+        self.fault = ""
         self.start()
         assert self.configuration is not None
         if before != self.configuration.fingerprint:

@@ -28,6 +28,14 @@ def stamp(file: Path) -> Stamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+def stamp_or_none(file: Path) -> Stamp | None:
+    """Returns the stamp of a file, or None if it cannot be looked at."""
+    try:
+        return stamp(file)
+    except OSError:
+        return None
+
+
 class WatchedFiles(Generic[Value]):
     """`value` is what `read` returns for some files.
 

@@ -118,9 +118,14 @@ class Check:
     def files(self, given: Tls | KafkaSecurity, names: Sequence[str], path: Path) -> None:
         keys = {field.name: field.encode_name for field in msgspec.structs.fields(given)}
         for name in names:
-            file = getattr(given, name)
-            if file is not None and not (self.folder / file).is_file():
-                self.fault((*path, keys[name]), f"file {self.folder / file} does not exist.")
+            if getattr(given, name) is None:
+                continue
+            file, where = self.folder / getattr(given, name), (*path, keys[name])
+            try:
+                if not file.is_file():
+                    self.fault(where, f"file {file} does not exist.")
+            except OSError as error:  # its folder cannot be entered, for example
+                self.fault(where, f"file {file} cannot be looked at: {error.strerror}.")
 
     # -- Filters and routers -------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -329,11 +330,9 @@ class Builder:
         except PluginConfigError as error:
             said, line = str(error), self.configuration.line_of_key(kind, definition.name, str(error))
         except Exception as error:
-            log.exception("The %s %r failed in initialize", kind, definition.name)
-            said, line = (
-                f"initialize failed with {type(error).__name__}: {error}",
-                self.configuration.line(kind, definition.name),
-            )
+            trace = "".join(traceback.format_exception(error)).rstrip()
+            said = f"initialize failed with {type(error).__name__}: {error}\n{trace}"
+            line = self.configuration.line(kind, definition.name)
         self.faults.append(Fault(line, f"{kind} {definition.name!r} ({definition.type}): {said}"))
         return None
 

@@ -120,6 +120,7 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         ("name: us, nodes", "name: yes, nodes", "yes", "Expected str, got bool: put the word in quotes."),
         ("name: us, nodes: [{id: 0", "name: us, tls: {}, nodes: [{id: 0", "tls", "because no node has an https:// URL"),
         ("timeouts:", "tls: {ca: none.pem}\n    timeouts:", "none.pem", "does not exist"),
+        ("timeouts:", f"tls: {{ca: {'x' * 300}}}\n    timeouts:", "xxx", "cannot be looked at: File name too long."),
         ("timeouts:", "tls: {key: k.pem}\n    timeouts:", "k.pem", "expected exactly one"),
         ("    filters: [who]\n", "    filters: [who]\n    filters: []\n", "filters: []", "'filters' occurs twice"),
         ("    filters: [who]\n", "", "name: who", "no virtual cluster uses the filter 'who': use the filter, or remove it."),

@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -188,3 +189,41 @@ def test_without_a_free_descriptor_the_gateways_own_pages_answer(
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     until(lambda: gateway.client().get(f"/v0/topics/{name}").status == 200, "the gateway to take connections again")
     assert gateway.output.count("Raise the limit of open files") == 1
+
+
+def served(gateway: Running) -> str:
+    return str(gateway.client().get("/gateway/health").json["configuration"])
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
+def test_a_changed_configuration_counts_also_if_it_could_not_be_read_at_first(
+    two_servers: tuple[Instance, Instance], gateways: Callable[..., Running]
+) -> None:
+    """No descriptor is free meanwhile, so the file can be looked at, but not opened."""
+    gateway = gateways(static(two_servers[0].port))
+    assert gateway.process is not None
+    pid, first = gateway.process.pid, served(gateway)
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, before[1]))
+    gateway.write(static(two_servers[0].port, timeouts={"answerMs": 9_000}))
+    told = "Cannot read the file: Too many open files."
+    until(lambda: told in gateway.output, "the look at the file")
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    until(lambda: served(gateway) != first, "the change")
+    assert gateway.output.count(told) == 1
+
+
+def test_a_changed_configuration_counts_as_soon_as_a_file_is_there_that_it_names(
+    two_servers: tuple[Instance, Instance], gateways: Callable[..., Running], tmp_path: Path
+) -> None:
+    gateway = gateways(static(two_servers[0].port))
+    first, key = served(gateway), tmp_path / "key"
+    changed = static(two_servers[0].port)
+    changed["filterDefinitions"] = [{"name": "key", "type": "ApiKey", "config": {"keyFile": str(key)}}]
+    changed["routerDefinitions"][0]["routes"][0]["filters"] = ["key"]
+    gateway.write(changed)
+    told = f"{key} cannot be read"
+    until(lambda: told in gateway.output, "the fault")
+    key.write_text("a-key")
+    until(lambda: served(gateway) != first, "the change")
+    assert gateway.output.count(told) == 1

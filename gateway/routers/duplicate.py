@@ -1,8 +1,9 @@
 """DuplicateRouter: a primary answers every request, and other servers get exact copies of its topics (docs/gateway.md).
 
-The primary's log is the queue of records to copy. So a gateway stores nothing, and its end loses nothing. Each process compares
-the servers' lists every second, and at once after a forwarded write. The gateway forwards deletes and settings at once. If a
-gateway dies in between, the copy differs from the primary, and a later sweep repairs the copy.
+The primary's log is the queue of records to copy. So a gateway stores nothing, and its end loses nothing. A process looks at a
+topic at once after it forwarded a write, and sweeps every second: it compares the servers' lists. A list costs more with each
+topic, so no write needs one. The gateway forwards deletes and settings at once. If a gateway dies in between, the copy differs
+from the primary, and a later sweep repairs the copy.
 
 A primary that was restored from a backup gives seqs a second time, to other records. Its copies then hold the only records
 that the backup lacks. So the gateway compares contents, and never writes to a copy of another log.
@@ -14,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -43,7 +44,6 @@ SETTLED_SWEEPS = 3
 MOST_PENDING = 1000  # deletes and settings that wait for a copy
 MOST_PENDING_BYTES = 16 * 1024 * 1024  # of their bodies, which a process holds
 AUDITED = 50  # topics per sweep whose settings and newest records are compared
-COMPARE_SECONDS = 1.0  # between two comparisons of a block of records
 
 CopyWork = Callable[[RouterContext, str], Awaitable[None]]  # on the copy of one route
 
@@ -60,11 +60,15 @@ class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
 
 
 class ServerTopic(NamedTuple):
-    """A topic in a server's list. `first`: the seq of its first record. `records`: the number of shown records."""
+    """A topic of a server. `first`: the seq of its first record. `records`: the number of shown records."""
 
     head: int
     first: int
     records: int
+
+    @classmethod
+    def of(cls, found: copies.CopiedTopic) -> ServerTopic:
+        return cls(found.head_seq, found.earliest_seq, found.count)
 
 
 @dataclass
@@ -85,6 +89,9 @@ class TopicCopy:
     pending: deque[tuple[str, int, Callable[[RouterContext], Awaitable[None]]]] = field(default_factory=deque)
     pending_bytes: int = 0
     is_full: bool = False  # as many works as may wait were waiting, and others were not added since
+    due: set[str] = field(default_factory=set)  # topics to look at before the next sweep
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    sweeps_at: float = 0.0  # time of the loop
     # With the number of sweeps that saw the same state.
     unsettled: dict[str, tuple[ServerTopic, ServerTopic, int]] = field(default_factory=dict)
     audited: str = ""  # the last topic whose settings were compared
@@ -94,7 +101,6 @@ class TopicCopy:
     # The next record to compare, and the difference found there with the number of times. Deletes arrive a moment later.
     positions: dict[str, int] = field(default_factory=dict)
     doubted: dict[str, tuple[copies.Difference, int]] = field(default_factory=dict)
-    comparing_at: float = 0.0
     opened: set[str] = field(default_factory=set)  # topics that the audit found unsealed, and so are not copies
 
 
@@ -104,7 +110,6 @@ class Duplication:
     def __init__(self, config: DuplicateConfig) -> None:
         self.config = config
         self.copies = {route: TopicCopy(route) for route in config.copies}
-        self.written = {route: asyncio.Event() for route in config.copies}
 
     def numbers(self, of: Callable[[TopicCopy], float]) -> dict[str, float]:
         return {route: of(copy) for route, copy in self.copies.items()}
@@ -112,10 +117,11 @@ class Duplication:
     def takes(self, topic: str) -> bool:
         return any(matches(pattern, topic) for pattern in self.config.topics)
 
-    def wake(self) -> None:
-        """Starts a comparison of each copy, because a write has passed."""
-        for event in self.written.values():
-            event.set()
+    def wake(self, topic: str) -> None:
+        """Starts a look at each copy of a topic, because a write has passed."""
+        for copy in self.copies.values():
+            copy.due.add(topic)
+            copy.woken.set()
 
     def later(self, topic: str, work: CopyWork, size: int = 0) -> None:
         """Adds work on each copy of a topic, after the waiting work. `size`: the bytes of the body that it holds.
@@ -133,26 +139,31 @@ class Duplication:
                     len(copy.pending),
                     copy.route,
                 )
-        self.wake()
+        self.wake(topic)
 
     async def follow(self, context: RouterContext, copy: TopicCopy) -> None:
         """Keeps one route's copies equal to the primary, until the task is cancelled."""
+        now = asyncio.get_running_loop().time
         while True:
-            self.written[copy.route].clear()
+            copy.woken.clear()
+            due, copy.due = copy.due, set()
+            is_time = now() >= copy.sweeps_at
             try:
-                moved = await self.sweep(context, copy)
+                await self.pass_on(context, copy)
+                if is_time:
+                    await self.sweep(context, copy)
+                else:
+                    await self.bring_some(context, copy, due)
             except TopicsError as error:
-                moved = False
                 log.warning("Copying to the route %r stopped: %s. The gateway retries", copy.route, error.message)
-            if not moved:
+            if is_time:
+                copy.sweeps_at = now() + SWEEP_SECONDS
+            if not copy.due:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.written[copy.route].wait(), SWEEP_SECONDS)
+                    await asyncio.wait_for(copy.woken.wait(), copy.sweeps_at - now())
 
-    async def sweep(self, context: RouterContext, copy: TopicCopy) -> bool:
-        """Compares the lists of both servers, and copies missing records.
-
-        Returns whether a copy advanced. Raises TopicsError.
-        """
+    async def pass_on(self, context: RouterContext, copy: TopicCopy) -> None:
+        """Repeats the waiting deletes and settings in the copies. Raises TopicsError if a server does not answer."""
         while copy.pending:
             try:
                 topic, size, work = copy.pending[0]  # stays first until an answer arrives, and is retried
@@ -168,18 +179,46 @@ class Duplication:
             copy.pending.popleft()
             copy.pending_bytes -= size
         copy.is_full = False
+
+    async def bring_some(self, context: RouterContext, copy: TopicCopy, topics: Iterable[str]) -> None:
+        """Copies missing records of some topics, until it is time for a sweep, which brings the rest.
+
+        A sweep also tells what cannot be copied. Raises TopicsError if a server does not answer.
+        """
+        now = asyncio.get_running_loop().time
+        for topic in topics:
+            if now() >= copy.sweeps_at:
+                return
+            original, there = await self.both(context, copy, topic)
+            if original is None or (there is not None and there.head_seq == original.head_seq):
+                continue
+            try:
+                known = None if there is None else ServerTopic.of(there)
+                await self.bring(context, copy, topic, ServerTopic.of(original), known)
+            except TopicsError as error:
+                log.debug("The copy of %r on the route %r is left to the next sweep: %s", topic, copy.route, error)
+
+    async def both(
+        self, context: RouterContext, copy: TopicCopy, topic: str
+    ) -> tuple[copies.CopiedTopic | None, copies.CopiedTopic | None]:
+        """Returns the primary's topic and its copy. Raises TopicsError."""
+        return await asyncio.gather(
+            copies.look(context, self.config.primary, topic), copies.look(context, copy.route, topic)
+        )
+
+    async def sweep(self, context: RouterContext, copy: TopicCopy) -> None:
+        """Compares the lists of both servers, and copies missing records. Raises TopicsError."""
         originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
         copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
         # Nothing is written to a refused copy. So it changes only if an operator deletes it.
         copy.refused = {
             topic: each for topic, each in copy.refused.items() if topic in copied and each[0] == copied[topic].head
         }
-        moved, lag, blocked = False, 0, dict[str, str]()
+        lag, blocked = 0, dict[str, str]()
         for topic, original in originals.items():
             there = copied.get(topic)
             try:
-                left, has_moved = await self.bring(context, copy, topic, original, there)
-                lag, moved = lag + left, moved or has_moved
+                lag += await self.bring(context, copy, topic, original, there)
             except copies.OtherLog as error:
                 blocked[topic] = error.message
                 if there is not None:
@@ -206,7 +245,6 @@ class Duplication:
         for of_topics in (copy.checked, copy.positions, copy.doubted, copy.unsettled, copy.lacking):
             for gone in of_topics.keys() - originals.keys():
                 del of_topics[gone]
-        return moved
 
     async def check(
         self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic
@@ -231,10 +269,8 @@ class Duplication:
         So each record is compared from time to time. This finds what the other comparisons cannot see, for example a primary
         that was restored and reached the copy's head before a sweep looked.
         """
-        now = asyncio.get_running_loop().time()
-        if not topics or now < copy.comparing_at:
+        if not topics:
             return
-        copy.comparing_at = now + COMPARE_SECONDS
         waiting = [topic for topic in topics if topic in copy.doubted]
         topic = (waiting or [topic for topic in topics if topic > copy.compared] or topics)[0]
         copy.compared, head, from_seq = topic, originals[topic].head, copy.positions.get(topic, 0)
@@ -259,8 +295,8 @@ class Duplication:
 
     async def bring(
         self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic | None
-    ) -> tuple[int, bool]:
-        """Copies missing records, up to 20 pages. Returns the number of remaining records, and whether the copy advanced.
+    ) -> int:
+        """Copies missing records, up to 20 pages. Returns the number of remaining records. A copy that advanced is due again.
 
         `there`: the copy, or None without one. Raises TopicsError.
         """
@@ -271,13 +307,15 @@ class Duplication:
             await copies.trim(context, topic, primary, route, original.first, there.first, there.head)
             if there.head == original.head:
                 await self.compare(context, copy, topic, original, there)
-                return 0, False
+                return 0
         begun = copied = await copies.begin(context, topic, primary, route)
         for _ in range(PAGES_A_TURN):
             copied = await copies.copy_page(context, topic, primary, route, copied)
             if not copied.lag:
                 break
-        return copied.lag, copied.head > begun.head
+        if copied.head > begun.head:
+            copy.due.add(topic)
+        return copied.lag
 
     async def compare(
         self, context: RouterContext, copy: TopicCopy, topic: str, original: ServerTopic, there: ServerTopic
@@ -308,9 +346,7 @@ class Duplication:
         chosen = (behind or topics)[:AUDITED]
         copy.audited = chosen[-1] if chosen else ""
         for topic in chosen:
-            original, there = await asyncio.gather(
-                copies.look(context, self.config.primary, topic), copies.look(context, copy.route, topic)
-            )
+            original, there = await self.both(context, copy, topic)
             if there is not None and not there.is_sealed:
                 copy.opened.add(topic)
                 continue
@@ -339,13 +375,13 @@ class DuplicateRouter:
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
         duplication = self.duplication
         node = context.virtual_node or context.any_node(duplication.config.primary)
-        is_copied = request.topic is not None and duplication.takes(request.topic)
-        if operation not in PASSED_ON or node.route != duplication.config.primary or not is_copied:
+        is_passed_on = operation in PASSED_ON and node.route == duplication.config.primary
+        if not is_passed_on or request.topic is None or not duplication.takes(request.topic):
             return context.respond_with(await context.send_request(node, request))
         if operation is Operation.APPEND:
             answer = await context.send_request(node, request)
             if answer.status in (200, 201):
-                duplication.wake()
+                duplication.wake(request.topic)
             return context.respond_with(answer)
         await request.body()  # the body is forwarded later
         if operation is Operation.PUT_TOPIC and context.virtual_node is None and "sealed" in await request.json():

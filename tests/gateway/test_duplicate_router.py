@@ -23,6 +23,7 @@ from base.errors import TopicNotFound
 from gateway.api import Request, Response, RouterContext
 from gateway.routers.duplicate import MOST_PENDING, DuplicateConfig, DuplicateRouterFactory, Duplication
 from gateway.testing import Server, routing
+from tests.deadlines import DEADLINE
 from tests.deep import make_deep
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.test_migrate_router import Writers, shown
@@ -169,6 +170,43 @@ def test_a_delete_whose_answer_is_lost_reaches_the_copies_if_the_topic_is_gone()
         primary.answer, copy.answer = at_primary, answered
         assert gateway.call("DELETE", "/v0/topics/orders").status == 504
         until(lambda: changes_of(copy), "the delete at the copy")
+
+
+def test_a_write_is_copied_without_a_list_of_all_topics(
+    two_servers: Servers, direct: Direct, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first sweep comes in the time of this test, and it lists the topics of both servers."""
+    monkeypatch.setattr("gateway.routers.duplicate.SWEEP_SECONDS", 100 * DEADLINE)
+    lists: list[str] = []
+
+    def passed_to(server: Instance) -> Callable[[Request], Response]:
+        client = direct(server)
+
+        def answer(request: Request) -> Response:
+            if request.path == "/v0/topics":
+                lists.append(request.query)
+            reply = client.call(request.method, f"{request.path}?{request.query}", request.raw_body or None)
+            return Response(reply.status, [(b"content-type", reply.headers["content-type"].encode())], reply.body)
+
+        return answer
+
+    config = {"primary": "a", "copies": ["b"], "topics": [f"{name}*"]}
+    with routing(DuplicateRouterFactory(), config, routes=["a", "b"]) as gateway:
+        for route_, server in zip("ab", two_servers, strict=True):
+            gateway.servers[route_].answer = passed_to(server)
+
+        def write(method: str, topic: str, body: Any) -> None:
+            assert gateway.call(method, f"/v0/topics/{topic}", body).status in (200, 201)
+            until(lambda: is_equal(*two_servers, topic), "the copy")
+
+        write("POST", name, {"records": [{"data": 0}]})
+        before = len(lists)
+        for number in range(1, 4):
+            write("POST", name, {"records": [{"data": number}] * 1000})
+            write("PUT", f"{name}-{number}", {"ttl_ms": 86_400_000})
+        assert gateway.call("DELETE", f"/v0/topics/{name}-1").status == 200
+        until(lambda: two_servers[1].get(f"/v0/topics/{name}-1")[0] == 404, "the copy to be deleted")
+        assert len(lists) == before
 
 
 def test_a_record_from_before_the_bound_for_the_depth_holds_up_no_copy(

@@ -74,6 +74,7 @@ class Wake:
         self.busy: set[int] = set()
         self.starting = threading.Lock()
         self.thread: threading.Thread | None = None
+        self.pace = outage.Pace()
 
     def listen(self, listener: Listener, told: Callable[[], int] = int) -> None:
         """`told` returns how many processes that listen to Redis the listener tells, this process included. `int` returns 0."""
@@ -97,16 +98,26 @@ class Wake:
                 self.routed.add(topic_id)
                 if topic_id not in self.busy and not self.hurry.is_set():
                     self.hurry.set()
-        if not self.pending.is_set():
+        if not self.pending.is_set() and self.start():
             self.pending.set()
-            self.start()
 
-    def start(self) -> None:
-        """Starts this process's sender, unless it runs. After a fork it does not run, because threads stay with the parent."""
+    def start(self) -> bool:
+        """Starts this process's sender, unless it runs. Returns whether it runs.
+
+        After a fork it does not run, because threads stay with the parent. If the machine has no thread to give, the entries wait
+        for the next announcement: the caller has committed, so its work must not fail here.
+        """
         with self.starting:
             if self.thread is None or not self.thread.is_alive():
-                self.thread = threading.Thread(target=self.send_forever, name="wake", daemon=True)
-                self.thread.start()
+                thread = threading.Thread(target=self.send_forever, name="wake", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    if self.pace.is_due():
+                        log.warning("Wake-ups wait for a thread: %s. Readers look by themselves within a second", error)
+                    return False
+                self.thread = thread
+            return True
 
     def send_forever(self) -> None:
         client = redis_client.connect(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)

@@ -4,9 +4,12 @@ import select
 import subprocess
 import sys
 
+import redis
+from django.conf import settings
 from django_eventstream import send_event
 
-from tests.instances import ROOT
+from tests.instances import ROOT, until
+from tests.threads import no_thread
 from topics import wake
 
 TOPIC, LAST, OWN = 4711, 1_000, 1_000_000
@@ -54,3 +57,16 @@ def test_moves_of_other_processes_are_heard_before_any_other_request_and_among_f
             assert int(follower.stdout.readline()) == LAST
         finally:
             follower.kill()
+
+
+def test_a_wake_up_without_a_free_thread_is_sent_with_the_next_one() -> None:
+    """The append has committed, so it must not fail."""
+    made = wake.Wake()
+    with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as heard:
+        heard.subscribe(wake.CHANNEL)
+        until(heard.get_message, "the subscription")
+        with no_thread():
+            made.announce(TOPIC, 1, routed=False)
+        made.announce(TOPIC + 1, 2, routed=False)
+        wanted = b'"%d 1 %d 2"' % (TOPIC, TOPIC + 1)
+        until(lambda: wanted in (heard.get_message() or {"data": b""})["data"], "both wake-ups")

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sized
 from typing import Generic, Protocol, TypeVar
 
-from base.errors import ShuttingDown, Throttled
+from base.errors import NotReady, ShuttingDown, Throttled
 
 MOST_WAITING_BYTES = 64 * 1024 * 1024  # of a lane
 MOST_ROUND_BYTES = 16 * 1024 * 1024
@@ -41,7 +41,7 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
         self.closed = False
 
     def put(self, append: Waiting) -> None:
-        """Has an append wait for the next round. Raises ShuttingDown, Throttled."""
+        """Has an append wait for the next round. Raises ShuttingDown, Throttled, NotReady."""
         with self.changed:
             if self.closed:
                 raise ShuttingDown("this gateway is shutting down: send again to another gateway")
@@ -51,12 +51,19 @@ class KafkaLane(ABC, Generic[Waiting, Round]):
                     limit="waiting_bytes",
                     max=MOST_WAITING_BYTES,
                 )
+            self.thread = self.thread or self.started()
             self.bytes += append.size
             self.waiting.append(append)
-            if self.thread is None:
-                self.thread = threading.Thread(target=self.run, name=self.thread_name, daemon=True)
-                self.thread.start()
             self.changed.notify()
+
+    def started(self) -> threading.Thread:
+        """Starts the lane's thread. Raises NotReady if the machine has none to give for a while."""
+        made = threading.Thread(target=self.run, name=self.thread_name, daemon=True)
+        try:
+            made.start()
+        except RuntimeError as error:
+            raise NotReady(f"this gateway cannot write to Kafka now: {error}") from error
+        return made
 
     def close(self) -> None:
         """The appends that wait are still written."""

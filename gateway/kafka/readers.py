@@ -180,5 +180,7 @@ class ReaderPool:
             # A client can continue at the place of a later one meanwhile.
             if each in self.idle and each.place is not None and each.used < since:
                 self.idle.remove(each)
-                await self.clients.run(each.leave)
-                self.idle.append(each)
+                try:
+                    await self.clients.run(each.leave)
+                finally:
+                    self.idle.append(each)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from typing import Any
 
@@ -13,6 +15,9 @@ from gateway.kafka.lanes import ProducerLanes
 from gateway.kafka.pages import TopicPages
 from gateway.kafka.tails import KafkaTail
 from gateway.kafka.topics import KafkaTopics
+
+log = logging.getLogger(__name__)
+REST_SECONDS = 1.0  # until another attempt to close
 
 
 class ClusterVersion:
@@ -45,7 +50,11 @@ class ClusterVersion:
         """Closes the clients, in a thread because they block. Appends that wait are still written."""
         self.lanes.close()
         self.keyed.close()
-        threading.Thread(target=self.finish, name="kafka-close", daemon=True).start()
+        try:
+            threading.Thread(target=self.finish, name="kafka-close", daemon=True).start()
+        except RuntimeError as error:  # the machine has none to give for a while
+            log.warning("Clients of Kafka are closed later: %s", error)
+            asyncio.get_running_loop().call_later(REST_SECONDS, self.close)
 
     def finish(self) -> None:
         self.lanes.join()

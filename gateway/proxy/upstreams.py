@@ -174,7 +174,12 @@ class EngineNode(Node):
         self.state = "down"
 
     async def probe(self) -> None:
-        if await self.engine.is_ready(PROBE_SECONDS):
+        try:
+            is_ready = await self.engine.is_ready(PROBE_SECONDS)
+        except Exception as failure:
+            log.debug("probe of %s failed: %s", self.url, failure)
+            is_ready = False
+        if is_ready:
             self.succeed()
         else:
             self.fail()

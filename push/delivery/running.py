@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 
 from push.delivery.dispatcher import STOP_SECONDS, Dispatcher
 from push.reports import counters
@@ -16,28 +16,36 @@ class Running:
     """Runs the dispatcher. The constructor returns once the dispatcher is ready."""
 
     def __init__(self) -> None:
+        """Raises what keeps the dispatcher from its start: RuntimeError without a free thread, or OSError of a file."""
         self.loop = asyncio.new_event_loop()
-        self.ready = threading.Event()
+        self.ready: Future[None] = Future()
         self.thread = threading.Thread(target=self.run, name="dispatcher", daemon=True)
         self.thread.start()
-        self.ready.wait()
+        self.ready.result()
 
     def run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_until_complete(self.main())
-        self.loop.close()
+        try:
+            self.loop.run_until_complete(self.main())
+        except Exception as error:
+            if self.ready.done():
+                raise
+            self.ready.set_exception(error)
+        finally:
+            self.loop.close()
 
     async def main(self) -> None:
         self.dispatcher = Dispatcher()
+        webhooks = engine.Engine(self.dispatcher.store)
         listening = asyncio.create_task(self.dispatcher.listen())
         watching = asyncio.create_task(self.dispatcher.throttle.look_out())
         counting = asyncio.create_task(counters.flush_forever(self.dispatcher.store))
         counters.add("process", "status:start,type:worker")
         self.ended = asyncio.Event()
-        webhooks = asyncio.create_task(engine.run(self.dispatcher.store, self.ended))
-        self.ready.set()
+        serving = asyncio.create_task(engine.run(webhooks, self.ended))
+        self.ready.set_result(None)
         await self.ended.wait()
-        await webhooks
+        await serving
         for task in (listening, watching, counting):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -75,12 +83,14 @@ class Process:
 
     def __init__(self) -> None:
         self.running: Running | None = None
+        self.starting = threading.Lock()
 
     def start(self) -> Running:
-        """Returns the dispatcher, and starts one if none exists."""
-        if self.running is None:
-            self.running = Running()
-        return self.running
+        """Returns the dispatcher, and starts one if none exists. After an error, each sweep tries again (push/tasks.py)."""
+        with self.starting:
+            if self.running is None:
+                self.running = Running()
+            return self.running
 
     def stop(self) -> None:
         if self.running is not None:

@@ -192,9 +192,8 @@ class Engine:
         await self.aside.close()
 
 
-async def run(store: Loop, ended: asyncio.Event) -> None:
+async def run(engine: Engine, ended: asyncio.Event) -> None:
     """Serves webhooks until `ended` is set."""
-    engine = Engine(store)
     tasks = [asyncio.create_task(engine.look_forever()), asyncio.create_task(engine.listen())]
     await ended.wait()
     for task in tasks:

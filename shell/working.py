@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,7 @@ AWAY_SECONDS = 2.0  # between two calls while the server does not answer
 END_SECONDS = 5.0  # for a command to end after SIGTERM
 MOST_TAIL_BYTES = 4_096  # of standard error, in which the last line is found
 MOST_ERROR = 500  # characters of the error that a failed job keeps: at most 2,000 bytes
-# No memory, process or descriptor is free: the command starts later. After other errors, it would start for no job.
+# No memory, process, thread or descriptor is free: the command starts later. After other errors, it would start for no job.
 FULL = frozenset((errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE))
 
 
@@ -51,12 +51,19 @@ class ClaimedJobs(msgspec.Struct):
 
 
 class Complaints(threading.Thread):
-    """Passes the standard error of a command on to ours, and keeps its last line."""
+    """Passes the standard error of a command on to ours, and keeps its last line. `sink`: for the command."""
 
-    def __init__(self, source: IO[bytes]) -> None:
+    def __init__(self) -> None:
+        """Raises OSError if no descriptor or thread is free."""
         super().__init__(daemon=True)
-        self.source, self.tail = source, b""
-        self.start()
+        source, sink = os.pipe()
+        self.source, self.sink, self.tail = os.fdopen(source, "rb"), os.fdopen(sink, "wb"), b""
+        try:
+            self.start()
+        except RuntimeError as error:
+            self.source.close()
+            self.sink.close()
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     def run(self) -> None:
         with self.source:
@@ -183,12 +190,13 @@ class Worker:
         """Starts the command, with the job's JSON as its input."""
         told = {"TOPIC": self.topic, "SEQ": job.seq, "TAG": job.tag, "DELIVERIES": job.deliveries}
         environment = {**os.environ, **{f"TOPICS_JOB_{name}": str(value) for name, value in told.items()}}
-        with tempfile.TemporaryFile() as given:  # a file and no pipe, because a command can leave its input unread
+        complaints = Complaints()  # before the command, which must not run if its job is given back
+        # A file and no pipe, because a command can leave its input unread.
+        with complaints.sink, tempfile.TemporaryFile() as given:
             given.write(bytes(job.data) + b"\n")
             given.seek(0)
-            process = subprocess.Popen(self.command, stdin=given, stderr=subprocess.PIPE, env=environment)
-        assert process.stderr is not None
-        return RunningJob(job, process, Complaints(process.stderr))
+            process = subprocess.Popen(self.command, stdin=given, stderr=complaints.sink, env=environment)
+        return RunningJob(job, process, complaints)
 
     def finish(self, ended: RunningJob) -> None:
         """Acks a job whose command succeeded, and gives back any other."""

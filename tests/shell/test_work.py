@@ -16,11 +16,14 @@ from typing import Any
 
 import pytest
 
+from shell.remote import Remote
+from shell.working import Worker
 from tests.api.clients import HttpClient
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
+from tests.threads import no_thread
 
 pytestmark = pytest.mark.deep
 
@@ -207,6 +210,24 @@ def test_jobs_wait_while_no_descriptor_is_free(server: Instance, queue: str, wor
     go.touch()
     assert running.process.wait(DEADLINE) == 0
     assert "job 2: the command did not start: [Errno 24] Too many open files" in running.output.read_text()
+    assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
+
+
+def test_jobs_wait_while_no_thread_is_free(
+    server: Instance, queue: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of a job that is given back has not run."""
+    HttpClient(server.port).append(queue, 1)
+    runs = tmp_path / "runs"
+    command = ["sh", "-c", f"echo run >> {runs}; echo no such image >&2"]
+    worker = Worker(Remote(server.url, None), queue, "w", command, 1, 0, once=True)
+    with no_thread():
+        worker.turn()
+    assert "job 1: the command did not start: [Errno 11] can't start new thread" in capsys.readouterr().err
+    assert not runs.exists()
+    worker.run()
+    assert runs.read_text() == "run\n"
+    until(lambda: "no such image" in capsys.readouterr().err, "the output of the command")
     assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
 
 

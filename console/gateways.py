@@ -134,12 +134,14 @@ class WatchedGateway:
         self.rates: Rates = {}
 
     def look(self) -> None:
-        """Keeps the gateway's thread running for LOOKED_AT_SECONDS."""
+        """Keeps the gateway's thread running for LOOKED_AT_SECONDS. Raises RuntimeError if none is free, and the next look tries
+        again."""
         with self.lock:
             self.looked_at = time.monotonic()
             if self.thread is None:
-                self.thread = threading.Thread(target=self.run, name=f"gateway {self.name}", daemon=True)
-                self.thread.start()
+                thread = threading.Thread(target=self.run, name=f"gateway {self.name}", daemon=True)
+                thread.start()
+                self.thread = thread
 
     def run(self) -> None:
         while True:

@@ -28,6 +28,7 @@ from tests.admin.pages import put, text
 from tests.deadlines import DEADLINE
 from tests.instances import free_port, until
 from tests.scripts import put_router, put_topic
+from tests.threads import no_thread
 from topics.append.records import NewRecord, columns
 from topics.config import Config
 
@@ -212,3 +213,12 @@ def test_the_first_look_of_a_process_finds_a_gateway_that_says_nothing(
         settings.TOPICS_GATEWAYS = [f"http://127.0.0.1:{server.getsockname()[1]}"]
         tasks.judge()
     assert "gateway silent" in {each.kind for each in signals.open_signals()}
+
+
+def test_a_gateway_is_asked_again_after_no_thread_was_free_for_it() -> None:
+    watched = gateways.WatchedGateway(f"http://127.0.0.1:{free_port()}")
+    with no_thread(), pytest.raises(RuntimeError, match="can't start new thread"):
+        watched.look()
+    watched.look()
+    assert watched.first.wait(DEADLINE)
+    assert watched.seen().state == "silent"

@@ -143,7 +143,8 @@ def in_thread(name: str) -> None:
 
         def beat_forever() -> None:
             while True:
-                beat()
+                with contextlib.suppress(OSError):  # a file that cannot be touched for a moment
+                    beat()
                 time.sleep(BEAT_SECONDS)
 
         threading.Thread(target=beat_forever, name="heartbeat", daemon=True).start()

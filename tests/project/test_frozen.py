@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,19 @@ def test_slots_are_taken_once_and_given_back(data: Path) -> None:
     for beat in beats:
         beat()
     assert one.late(time.monotonic_ns(), 5) == []
+
+
+def test_a_sign_of_life_comes_again_after_its_folder_was_away(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system over the network. Without its thread, the probe would end the process."""
+    settings.TOPICS_DATA = tmp_path
+    monkeypatch.delenv("TOPICS_SUPERVISED", raising=False)
+    monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 0.01)
+    heartbeats.in_thread("beat")
+    folder, away = tmp_path / "alive", tmp_path / "away"
+    until(lambda: (folder / "beat").exists(), "the first beat")
+    folder.rename(away)
+    time.sleep(0.5)  # some beats fail
+    folder.mkdir()
+    until(lambda: (folder / "beat").exists(), "another beat")

@@ -60,6 +60,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from base.bodies import ArrivingBody, gathered
 from base.errors import (
     Forbidden,
     InvalidRequest,
@@ -151,14 +152,6 @@ class Subject:
 ANONYMOUS = Subject(None)
 
 
-class Stream(Protocol):
-    """A body that is still arriving (http1.Body)."""
-
-    length: int | None
-
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
-
-
 class Request:
     """One request on its way to a server. A request is immutable: `replace` returns a changed copy.
 
@@ -177,7 +170,7 @@ class Request:
         path: str,
         query: str = "",
         headers: Headers = (),
-        body: bytes | Stream = b"",
+        body: bytes | ArrivingBody = b"",
         *,
         is_upgrade: bool = False,
         held: HeldBody | None = None,
@@ -201,38 +194,24 @@ class Request:
         the call is an append, a publish, a handover or a part of a topic's state. Raises Throttled if the bodies of all requests
         of this process have 256 MiB.
         """
-        most = MOST_BODY_BYTES if self.operation.is_large else MOST_CALL_BYTES
-        if not isinstance(self._body, bytes):
-            self._body = await self._whole(self._body, most)
-        encodings = [value for name, value in self.headers if name == CONTENT_ENCODING]
-        if encodings:
-            # A server looks at the last header of a name only.
-            if is_gzip(encodings[-1]):
-                self._body = self._unzipped(self._body, most)
-            self.headers = without(self.headers, CONTENT_ENCODING)
+        try:
+            self._body = await self._whole(MOST_BODY_BYTES if self.operation.is_large else MOST_CALL_BYTES)
+        except PayloadTooLarge as error:
+            raise too_large(error.detail["max"]) from error
+        self.headers = without(self.headers, CONTENT_ENCODING)
         if self.operation is Operation.APPEND and cloudevents.is_sent(by_name := dict(self.headers)):
             self._body = cloudevents.as_append(by_name, self._body)
             self.headers = cloudevents.without_event(self.headers)
         return self._body
 
-    async def _whole(self, arriving: Stream, most: int) -> bytes:
-        if arriving.length is not None and arriving.length > most:
-            raise too_large(most)
-        parts: list[bytes] = []
-        size = 0
-        async for part in arriving:
-            size += len(part)
-            if size > most:
-                raise too_large(most)
-            self._hold(len(part))
-            parts.append(part)
-        return b"".join(parts)
-
-    def _unzipped(self, body: bytes, most: int) -> bytes:
-        try:
-            whole = gunzip(body, most)
-        except PayloadTooLarge as error:
-            raise too_large(error.detail["max"]) from error
+    async def _whole(self, most: int) -> bytes:
+        """Returns the body, unzipped. Raises TopicsError."""
+        if not isinstance(self._body, bytes):
+            self._body = await gathered(self._body, most, self._hold)
+        encoding = self.header(CONTENT_ENCODING)  # a server looks at the last header of a name only
+        if encoding is None or not is_gzip(encoding):
+            return self._body
+        whole = gunzip(self._body, most)
         self._hold(len(whole))
         return whole
 
@@ -250,7 +229,7 @@ class Request:
             raise InvalidRequest("the JSON is nested too deeply") from error
 
     @property
-    def raw_body(self) -> bytes | Stream:
+    def raw_body(self) -> bytes | ArrivingBody:
         """The body without reading: bytes, or a stream that can be sent once."""
         return self._body
 
@@ -262,7 +241,7 @@ class Request:
         topic: str | None = None,
         query: str | None = None,
         headers: Headers | None = None,
-        body: bytes | Stream | None = None,
+        body: bytes | ArrivingBody | None = None,
     ) -> Request:
         """Returns this request with changes. `topic` also changes the topic in the path."""
         if topic is not None and path is None and self.topic is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from base.bodies import too_large
 from base.errors import InvalidRequest
 from base.names import check_topic_name
 from contract.reading import Match, Seq
@@ -24,7 +25,6 @@ from watch.sessions import Selection, Start, Watch
 from wire.access.keys import Key
 from wire.endpoint import Endpoint
 from wire.request import upload
-from wire.request.inflate import too_large
 from wire.request.parse import Request, parse
 
 LONGEST_ID = 256  # bytes of a request_id

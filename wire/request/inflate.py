@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 
-from base.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from base.bodies import too_large
+from base.errors import InvalidRequest, UnsupportedMediaType
 
 MOST_MEMBERS = (
     10_000  # members of a gzip body. pigz and bgzip make one for every 64 KiB or more. Even a small member costs time.
@@ -50,7 +51,3 @@ def gunzip(body: bytes, most: int) -> bytes:
             if size > most or size > FREE_BYTES + MOST_RATIO * at:
                 raise too_large(most)
     return b"".join(parts)
-
-
-def too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is too large: expected at most {most} bytes", max=most)

@@ -8,11 +8,12 @@ from contextlib import suppress
 
 from django.conf import settings
 
+from base.bodies import gathered, too_large
 from base.errors import InvalidRequest, PayloadTooLarge
 from http1 import Refused, Request
 from wire.endpoint import Endpoint
 from wire.limits import under_way
-from wire.request.inflate import FREE_BYTES, gunzip, is_gzip, too_large
+from wire.request.inflate import FREE_BYTES, gunzip, is_gzip
 from wire.request.turns import turns
 
 # zlib lets the event loop run meanwhile, and one thread leaves the event loop the other core.
@@ -52,20 +53,12 @@ async def read(request: Request, headers: dict[bytes, bytes], most: int, held: u
     if length > SMALL:
         await turns.take(held.holder, length)
     zipped = b"content-encoding" in headers and is_gzip(headers[b"content-encoding"])
-    parts: list[bytes] = []
-    size = 0
     try:
-        while part := await arriving.next():
-            size += len(part)
-            if size > most:
-                raise too_large(most)
-            held.hold(len(part))
-            parts.append(part)
+        body = await gathered(arriving, most, held.hold)
     except Refused as error:  # the framing is wrong, or the client was too slow
         raise InvalidRequest(error.message) from error
-    body = parts[0] if len(parts) == 1 else b"".join(parts)
-    if arriving.length is None and size > SMALL:
-        await turns.take(held.holder, size)
+    if arriving.length is None and len(body) > SMALL:
+        await turns.take(held.holder, len(body))
     return await unzipped(body, most, held) if zipped else body
 
 

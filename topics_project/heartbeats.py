@@ -81,7 +81,10 @@ class Heartbeats:
         return lambda: struct.pack_into("<q", self.memory, at, time.monotonic_ns())
 
     def late(self, now_ns: int, seconds: float) -> list[Slot]:
-        """Returns the living processes whose last heartbeat is older than `seconds`. Frees the slots of exited processes."""
+        """Returns the living processes whose last heartbeat is older than `seconds`. Frees the slots of exited processes.
+
+        Raises OSError.
+        """
         found = [slot for _, slot in self.slots() if now_ns - slot.beat_ns > seconds * 1e9]
         if any(not slot.is_alive for slot in found):
             with self.locked():
@@ -117,7 +120,11 @@ class Watch:
         self.looked_ns = now
         if not self.seconds or now < self.grace_until_ns:
             return
-        for slot in self.heartbeats.late(now, self.seconds):
+        try:
+            late = self.heartbeats.late(now, self.seconds)
+        except OSError:  # without a free descriptor, nobody can be told from a process that has exited
+            return
+        for slot in late:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(slot.pid, signal.SIGKILL)
                 say(
@@ -184,9 +191,12 @@ def file_of(name: str) -> Beat | None:
 
 
 def started(pid: int) -> int:
-    """Returns the start time of a process in kernel ticks, or 0 if the process does not exist. A zombie counts as ended."""
+    """Returns the start time of a process in kernel ticks, or 0 if the process does not exist. A zombie counts as ended.
+
+    Raises OSError if no descriptor is free.
+    """
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
     return 0 if state in "ZX" else int(fields[18])

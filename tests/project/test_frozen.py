@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -147,6 +148,26 @@ def test_slots_are_taken_once_and_given_back(data: Path) -> None:
     for beat in beats:
         beat()
     assert one.late(time.monotonic_ns(), 5) == []
+
+
+def test_a_look_without_a_free_descriptor_ends_and_forgets_no_process(data: Path) -> None:
+    table, said = Heartbeats(data), list[str]()
+    watch = Watch(table, 1)
+    with subprocess.Popen(["sleep", "600"]) as late:
+        try:
+            table.take("web")
+            row = b"web", late.pid, heartbeats.started(late.pid), 1
+            heartbeats.SLOT.pack_into(table.memory, heartbeats.SLOT.size, *row)
+            before = list(table.slots())
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+            try:
+                watch.end_frozen(said.append)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert (late.poll(), said, list(table.slots())) == (None, [], before)
+        finally:
+            late.kill()
 
 
 def test_a_sign_of_life_comes_again_after_its_folder_was_away(

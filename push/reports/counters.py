@@ -7,6 +7,7 @@ A process that is killed loses its unwritten counts.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from store.script import Script, Statement, run
 if TYPE_CHECKING:
     from push.delivery.batches import Taken
 
+log = logging.getLogger(__name__)
 FLUSH_SECONDS = 5.0
 # Sorted, so that two processes that add to the same counters cannot deadlock.
 ADD = """
@@ -99,6 +101,10 @@ async def flush_soon(store: Loop) -> None:
 
 
 async def flush_forever(store: Loop) -> None:
+    """Writes the counts every few seconds, also after a failure, for example without a thread to look up PostgreSQL's host."""
     while True:
         await asyncio.sleep(FLUSH_SECONDS)
-        await flush_soon(store)
+        try:
+            await flush_soon(store)
+        except Exception:
+            log.exception("The counts of a few seconds were lost")

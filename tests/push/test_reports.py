@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.server
 import json
@@ -25,7 +26,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from base.clock import now_ms
 from base.refusal import Refusal
-from push.reports import exceptions, reporters
+from push.reports import counters, exceptions, reporters
+from store.loop import here
+from store.script import Statement
 from tests.console.test_grafana import expressions
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
@@ -120,6 +123,26 @@ def datadog_agent(settings, db: None) -> Iterator[socket.socket]:
         settings.DATADOG_STATSD = f"127.0.0.1:{agent.getsockname()[1]}"
         settings.ROUTEMASTER_APP_NAME = "shop"
         yield agent
+
+
+@pytest.mark.django_db(transaction=True)
+def test_counts_are_written_also_after_some_that_could_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "FLUSH_SECONDS", 0.01)
+
+    async def main() -> None:
+        store = here()
+        writing = asyncio.create_task(counters.flush_forever(store))
+        async with asyncio.timeout(DEADLINE):
+            for name in ("no text: \udc80", "later"):
+                counters.add(name, "")
+                while counters.process.sums:
+                    await asyncio.sleep(0.01)
+            while not await store.execute(Statement("SELECT 1 FROM push_counter WHERE name = 'later'")):
+                await asyncio.sleep(0.01)
+        writing.cancel()
+        await store.close()
+
+    asyncio.run(main())
 
 
 def test_metrics_to_a_datadog_agent(datadog_agent: socket.socket) -> None:

@@ -20,6 +20,7 @@ from django.db import DatabaseError, connection
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, Outdated, TopicsError
+from base.threads import start_thread
 from outbox.drain import LOCK, FoundRecord, Look, TurnLost, drain, look, set_aside
 from outbox.rows import MOST_ROWS, first_of
 from outbox.snapshots import SnapshotChunk, fail, look_with, next_snapshot, send, tend
@@ -224,7 +225,7 @@ class RelayProcess:
         self.stopping = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(target=self.run_forever, name="relay", daemon=True).start()
+        start_thread("relay", self.run_forever)
 
     def stop(self) -> None:
         self.stopping.set()

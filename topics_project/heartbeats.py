@@ -21,7 +21,6 @@ import os
 import signal
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from base.locks import take_lock
+from base.threads import start_thread
 
 BEAT_SECONDS = 0.5
 # After a later check the supervisor was stopped or slow itself, and perhaps the other processes too.
@@ -154,7 +154,7 @@ def in_thread(name: str) -> None:
                     beat()
                 time.sleep(BEAT_SECONDS)
 
-        threading.Thread(target=beat_forever, name="heartbeat", daemon=True).start()
+        start_thread("heartbeat", beat_forever)
 
 
 def in_loop(name: str) -> None:

@@ -24,6 +24,7 @@ from django.db import connection
 from base import outage, redis_client
 from base.clock import now_ms
 from base.errors import TopicsError
+from base.threads import start_thread
 from store.database import mend, prepared
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class ProcessHeartbeat:
         self.redis = redis_client.connect(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
     def start(self, do: Do) -> None:
-        threading.Thread(target=self.beat_forever, args=(do,), name="heartbeat", daemon=True).start()
+        start_thread("heartbeat", self.beat_forever, do)
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
         """Adds the increments since the last call."""

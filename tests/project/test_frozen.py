@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
+from base.refusal import Refusal
+from console.health.heartbeat import ProcessHeartbeat
+from outbox.relay import RelayProcess
 from tests.crash.harness.processes import Process, Processes
 from tests.instances import ROOT, WHOLE, Instance, start, until
+from tests.threads import no_thread
 from topics_project import heartbeats
 from topics_project.heartbeats import Heartbeats, Watch, make
 
@@ -184,3 +188,21 @@ def test_a_sign_of_life_comes_again_after_its_folder_was_away(
     time.sleep(0.5)  # some beats fail
     folder.mkdir()
     until(lambda: (folder / "beat").exists(), "another beat")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: heartbeats.in_thread("beat"),
+        lambda: ProcessHeartbeat("worker").start(lambda beat: beat()),
+        lambda: RelayProcess().start(),
+    ],
+)
+def test_a_process_without_a_thread_for_its_life_ends_and_does_not_go_on_without_it(
+    begin: Callable[[], None], settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Celery would only log another error."""
+    settings.TOPICS_DATA = tmp_path
+    monkeypatch.delenv("TOPICS_SUPERVISED", raising=False)
+    with no_thread(), pytest.raises(Refusal, match="did not start"):
+        begin()

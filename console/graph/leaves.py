@@ -19,15 +19,21 @@ from store.database import prepared
 from store.script import run
 
 MOST_READERS = 4  # cursors of one topic that are drawn separately
+MOST_READ = 20  # cursors of one topic, and webhooks, that a look reads: a topic can have 10,000 of each
 MOST_TROUBLED = 1_000  # webhooks in trouble that one look reads
 
-# The lag of a group is that of its shares, which are no cursors. Each head is read once: for a join, PostgreSQL can look it up
-# for each cursor.
+# The lag of a group is that of its shares, which are no cursors. Of each topic it reads the first cursors of the kinds that sort
+# before `router`, and of those that sort behind it, in the order of the unique index (topic_id, name, kind). Such a condition is
+# checked in the index, so the cursors of the many routers of a fan-out are passed without a look at their rows.
 READERS = """
-WITH heads AS MATERIALIZED (SELECT topic_id, head_seq FROM topic_heads WHERE topic_id = ANY (%(ids)s::bigint[]))
-SELECT c.topic_id, c.kind, c.name, greatest(head.head_seq - c.seq, 0)
-  FROM topic_cursors c JOIN heads head USING (topic_id)
- WHERE c.kind <> 'router' AND c.topic_id = ANY (%(ids)s::bigint[]) ORDER BY c.topic_id, c.name
+SELECT topic.id, c.kind, c.name, greatest(head.head_seq - c.seq, 0)
+  FROM unnest(%(ids)s::bigint[]) topic (id)
+ CROSS JOIN LATERAL (SELECT head_seq FROM topic_heads WHERE topic_id = topic.id LIMIT 1) head
+ CROSS JOIN LATERAL (
+    (SELECT kind, name, seq FROM topic_cursors WHERE topic_id = topic.id AND kind < 'router' ORDER BY name LIMIT %(most)s)
+     UNION ALL
+    (SELECT kind, name, seq FROM topic_cursors WHERE topic_id = topic.id AND kind > 'router' ORDER BY name LIMIT %(most)s)) c
+ ORDER BY topic.id, c.name
 """
 # Each open session's topics. The positions of a session are [topic id, seq, …] by name.
 WATCHERS = """
@@ -42,7 +48,7 @@ def leaves(topics: dict[int, TopicNode], queues: Sequence[QueueFigures], now: in
     """Returns the leaves of these topics, and the edges to them. `queues`: those of the topics that are queues."""
     ids, by_name = sorted(topics), {node.name: node for node in topics.values()}
     found: list[Leaf] = []
-    readers = prepared(READERS, {"ids": ids})
+    readers = prepared(READERS, {"ids": ids, "most": MOST_READ + 1})
     hooked = any(kind == "webhook" for _, kind, _, _ in readers)
     states = {each.name: each.state for each in run(webhooks.troubled(MOST_TROUBLED))} if hooked else {}
     for topic_id, rows in groupby(readers, lambda row: row[0]):
@@ -71,21 +77,24 @@ def reader(id: str, name: str, figure: str, url: str, look: str = "") -> Picture
 
 def cursors(topic: TopicNode, rows: list[tuple[str, str, int]], states: dict[str, str]) -> list[Leaf]:
     """Returns a leaf for each webhook and each cursor of a topic, or one for all its cursors if they are many. `rows`: kind, name
-    and lag of each. `states`: of the webhooks in trouble, by name."""
+    and lag of each, up to one more than MOST_READ. `states`: of the webhooks in trouble, by name."""
     hooks = [(name, lag) for kind, name, lag in rows if kind == "webhook"]
     found = []
-    for name, lag in hooks:
+    for name, lag in hooks[:MOST_READ]:
         state = states.get(name)
         figure, look = f"{amount(lag)} behind", {"failing": "bad", "paused": "unsure"}.get(state or "", "")
         figure = f"{state}, {figure}" if state else figure
         found.append((topic.id, reader(f"h{topic.id}.{name}", name, figure, webhook_url(name), look)))
+    if len(hooks) > MOST_READ:
+        url = reverse("admin:console_list_webhooks")
+        found.append((topic.id, reader(f"h{topic.id}", "more webhooks", "in their list", url)))
     named = [(name, lag) for kind, name, lag in rows if kind != "webhook"]
     if len(named) > MOST_READERS:
-        figure = f"up to {amount(max(lag for _, lag in named))} behind"
+        words, figure = f"{len(named)} cursors", f"up to {amount(max(lag for _, lag in named))} behind"
+        if len(named) > MOST_READ:  # any of the others can be further behind
+            words, figure = f"over {MOST_READ} cursors", "lags on its page"
         named = []
-        found.append(
-            (topic.id, reader(f"c{topic.id}", f"{len(rows) - len(hooks)} cursors", figure, topic_url(topic.name)))
-        )
+        found.append((topic.id, reader(f"c{topic.id}", words, figure, topic_url(topic.name))))
     for name, lag in named:
         found.append((topic.id, reader(f"c{topic.id}.{name}", name, f"{amount(lag)} behind", topic_url(topic.name))))
     return found

@@ -14,6 +14,7 @@ from base.clock import now_ms
 from console.graph import drawing, fans, layout
 from console.graph import network as network_module
 from console.graph.causes import parts_played
+from console.graph.leaves import MOST_READ, leaves
 from console.graph.namespaces import NamedEnds, grouped, namespace_of
 from console.graph.network import Edge, GraphPart, network, survey
 from console.health.behind import Behind
@@ -27,6 +28,7 @@ from routers.models import Router
 from routers.routers import RouterConfig, set_paused
 from store.script import run
 from tests.admin.pages import put, text
+from tests.plans import counted
 from tests.scripts import create_session, move, put_router, put_topic
 from topics.config import Config
 from topics.models import Topic
@@ -37,6 +39,12 @@ GROUP = """
 WITH made AS (INSERT INTO groups_group (topic_id, name, partition_by, partitions, start, created_ts)
               SELECT id, 'billing', 'tag', 1, 'earliest', 1 FROM topics_topic WHERE name = %s RETURNING id)
 INSERT INTO groups_share (group_id, share, seq, updated_ts) SELECT id, 0, 0, 1 FROM made
+"""
+
+CURSORS = """
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT %s, kind, kind || to_char(n, 'FM0000'), 1, 0, 1
+  FROM unnest('{named,router,webhook}'::text[]) kind, generate_series(1, 1000) n
 """
 
 
@@ -145,6 +153,24 @@ def test_cycles_readers_and_states_are_drawn(browser: Client, db: None) -> None:
     assert "&lt;b&gt;full&lt;/b&gt;" in page
     for told in (">billing<", ">1 behind<", ">6 cursors<", ">watching<", ">1 stream<"):
         assert told in page
+
+
+def test_a_look_reads_some_cursors_of_a_topic(db: None) -> None:
+    """Its webhooks, too, and no cursor of the routers that lead from it."""
+    topic = put("m", "1", "2")
+    with connection.cursor() as cursor:
+        cursor.execute(CURSORS, [topic.pk])
+        cursor.execute("ANALYZE topics_cursor")
+    shown = network(survey(GraphPart(focus="m")), now_ms()).topics
+    for plans in ("force_custom_plan", "force_generic_plan"):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL plan_cache_mode = {plans}")
+        _, before, _ = counted()["topics_cursor"]
+        found = leaves(shown, [], now_ms())
+        _, after, _ = counted()["topics_cursor"]
+        assert after - before <= 2 * (MOST_READ + 1)
+        named = [f"webhook{place:04}" for place in range(1, MOST_READ + 1)]
+        assert [node.name for node in found.nodes] == [*named, "more webhooks", "over 20 cursors"]
 
 
 def test_routers_that_keep_the_order_of_writes_are_told(browser: Client, chain: None) -> None:

@@ -40,10 +40,11 @@ class Stuck:
 
     A look judges the next `part` cursors, and those that an earlier look found. So it reads few pages, however many cursors there
     are, and a site with fewer than `part` cursors is judged as a whole by each look. A cursor that was found stays known until it
-    advances, also if others are further behind, because the end of its problem is told.
+    advances, also if others are further behind, because the end of its problem is told. `most`: more than pages name, so that
+    they can tell that there are others.
     """
 
-    def __init__(self, part: int = 150, most: int = 8) -> None:
+    def __init__(self, part: int = 150, most: int = 20) -> None:
         self.part, self.most = part, most
         self.after = 0  # the last cursor that was judged in this round
         self.known: list[int] = []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.urls import reverse
 
-from base.units import counted, duration, sentence, waits
+from base.units import amount, counted, duration, sentence, waits
 from console import gateways
 from console.health.behind import Behind, held_up
 from console.health.cursors import Stuck, StuckCursor
@@ -28,7 +28,7 @@ from store import disk
 from store.database import prepared
 from store.script import run
 
-MOST = 8  # problems of each kind, beside those that were told
+MOST = 8  # problems of each kind, beside those that were told. One more stands for all others
 MOST_READ = 1000  # problems of each kind that one look reads
 WAITED_MS = 60_000  # a subscriber without an error whose events wait for longer than this gets no events
 READY_MS = 300_000  # a queue with a job that has been ready for longer has too few workers, or none
@@ -45,7 +45,7 @@ ADVICE = {
 }
 # Subscribers with queued events that get none: the last attempt failed, an operator paused them, or no push process sends.
 NOT_DELIVERED = """
-SELECT s.client_id, c.name, s.queue, s.paused, s.health, s.batch_attempts, s.last_error, q.records, q.oldest_ts, count(*) OVER ()
+SELECT s.client_id, c.name, s.queue, s.paused, s.health, s.batch_attempts, s.last_error, q.records, q.oldest_ts
   FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id JOIN push_queues q ON q.client_id = s.client_id
  WHERE q.records > 0 AND q.oldest_ts IS NOT NULL
    AND (s.paused OR (s.batch_attempts > 0 AND s.last_error IS NOT NULL)
@@ -143,16 +143,30 @@ def found(seen: Findings, told: Collection[str], now: int) -> Iterator[Problem]:
     yield from of_captures(now, told)
     yield from of_groups(now, told)
     yield from of_queues(now, seen.queues, told)
-    yield from of_cursors(seen.stuck)
+    yield from of_cursors(seen.stuck, told)
     yield from of_the_last_day(seen.day)
 
 
-def some(problems: Iterable[Problem], told: Collection[str]) -> list[Problem]:
-    """Returns the first MOST problems, and those of objects with an open signal.
+def some(problems: Iterable[Problem], told: Collection[str], more: Problem) -> Iterator[Problem]:
+    """Yields the first MOST problems, and those of objects with an open signal. Then yields `more` with the number of the others.
 
-    Without the latter, a signal would close while its problem lasts, as soon as MOST others come before it.
+    Without those with an open signal, a signal would close while its problem lasts, as soon as MOST others come before it.
     """
-    return [each for rank, each in enumerate(problems) if rank < MOST or each.object in told]
+    others = []
+    for rank, each in enumerate(problems):
+        if rank < MOST or each.object in told:
+            yield each
+        else:
+            others.append(each)
+    if others:  # at least so many, because a look reads some of each kind
+        level = "bad" if any(each.level == "bad" for each in others) else "warn"
+        yield more._replace(level=level, text=f"{more.text}: at least {amount(len(others))} more.")
+
+
+def rest(kind: str, objects: str, text: str, page: str = "", advice: str = "") -> Problem:
+    """Returns the problem that stands for those of a kind that `some` leaves out. `page`: the URL name of the list of all."""
+    url, act = (reverse(page), f"Open the {objects}") if page else ("", "")
+    return Problem(kind, f"more {objects}", "warn", text, advice, None, url, act)
 
 
 def of_servers(processes: list[Sign]) -> Iterator[Problem]:
@@ -195,7 +209,8 @@ def of_gateways() -> Iterator[Problem]:
 
 def of_routers(routers: list[Behind], now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields blocked, stalled and paused routers (console/health/behind.py) with records to forward."""
-    yield from some((of_router(each, now) for each in routers), told)
+    more = rest("router held up", "routers", "Routers that hold up records", "admin:console_list_routers")
+    yield from some((of_router(each, now) for each in routers), told, more)
 
 
 def of_router(each: Behind, now: int) -> Problem:
@@ -216,12 +231,8 @@ def of_router(each: Behind, now: int) -> Problem:
 def of_subscribers(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the subscribers of the bus that have queued events and get none."""
     rows = prepared(NOT_DELIVERED, {"now": now, "waited_ms": WAITED_MS, "most": MOST_READ})
-    shown = some((of_subscriber(*row) for *row, _ in rows), told)
-    yield from shown
-    if rows and (more := rows[0][-1] - len(shown)):
-        act = {"url": reverse("admin:console_list_subscribers"), "act": "Open the subscribers"}
-        text = f"{more} more subscribers get no events."
-        yield Problem("no delivery", "more subscribers", "bad", text, "", None, **act)
+    more = rest("no delivery", "subscribers", "Subscribers that get no events", "admin:console_list_subscribers")
+    yield from some((of_subscriber(*row) for row in rows), told, more)
 
 
 def of_subscriber(
@@ -250,12 +261,8 @@ def of_subscriber(
 
 def of_webhooks(told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields failing and paused webhooks."""
-    rows = run(troubled(MOST_READ))
-    shown = some((of_webhook(each) for each in rows), told)
-    yield from shown
-    if len(rows) > len(shown):
-        text, page = "More webhooks fail, or are paused.", (reverse("admin:console_list_webhooks"), "Open the webhooks")
-        yield Problem("webhook failing", "more webhooks", "bad", text, "", None, *page)
+    more = rest("webhook failing", "webhooks", "Webhooks that fail, or are paused", "admin:console_list_webhooks")
+    yield from some((of_webhook(each) for each in run(troubled(MOST_READ))), told, more)
 
 
 def of_webhook(each: ListedWebhook) -> Problem:
@@ -274,7 +281,9 @@ def of_webhook(each: ListedWebhook) -> Problem:
 def of_jobs(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the schedules of archives and other jobs whose last run failed, or that no worker starts."""
     rows = prepared(NOT_RUN, {"now": now, "overdue_ms": OVERDUE_MS, "most": MOST_READ})
-    yield from some((of_job(*row) for row in rows), told)
+    page = "admin:pipeline_schedule_changelist"
+    more = rest("schedule failed", "schedules", "Schedules whose last run failed, or that no worker starts", page)
+    yield from some((of_job(*row) for row in rows), told, more)
 
 
 def of_job(
@@ -295,15 +304,13 @@ def of_job(
 
 def of_queues(now: int, waiting: list[QueueFigures], told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the queues whose jobs wait, topics with dead letters, and the queues that refuse the jobs of their schedules."""
-    shown = some((of_queue(each, now) for each in waiting), told)
-    yield from shown
-    if more := len(waiting) - len(shown):
-        url = reverse("admin:console_list_queues")
-        least = "at least " if len(waiting) >= MOST_JUDGED else ""
-        text = f"The jobs of {least}{counted(more, 'more queue')} wait, too."
-        yield Problem("jobs wait", "more queues", "bad", text, "", None, url, "Open the queues")
-    yield from some((of_letters(each) for each in run(dead_letters(MOST_READ))), told)
-    yield from some((of_refused(*row) for row in prepared(REFUSED, {"most": MOST_READ})), told)
+    page = "admin:console_list_queues"
+    more = rest("jobs wait", "queues", "Queues whose jobs wait", page)
+    yield from some((of_queue(each, now) for each in waiting), told, more)
+    more = rest("dead letters", "queues", "Topics with dead letters", page)
+    yield from some((of_letters(each) for each in run(dead_letters(MOST_READ))), told, more)
+    more = rest("jobs refused", "queues", "Queues that refuse the jobs of schedules", page)
+    yield from some((of_refused(*row) for row in prepared(REFUSED, {"most": MOST_READ})), told, more)
 
 
 def of_queue(each: QueueFigures, now: int) -> Problem:
@@ -335,7 +342,8 @@ def of_refused(name: str, schedules: int, since_ts: int, error: str) -> Problem:
 
 def of_groups(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the consumer groups with unread records and without a living member."""
-    yield from some((of_group(each, now) for each in run(abandoned(MOST_READ, now))), told)
+    more = rest("no member", "groups", "Groups without a member that are behind", "admin:console_list_groups")
+    yield from some((of_group(each, now) for each in run(abandoned(MOST_READ, now))), told, more)
 
 
 def of_group(each: GroupFigures, now: int) -> Problem:
@@ -354,7 +362,9 @@ def of_outbox(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
         act = {"url": reverse("admin:console_tasks"), "act": "Open the processes"}
         because = ("disk", "process worker")
         yield Problem("outbox waits", "outbox", "bad", text, advice, now - age, **act, because=because)
-    yield from some((of_stopped(each, now) for each in run(stopped((), MOST_READ, now))), told)
+    advice = "`topics outbox list` has all of them."
+    more = rest("outbox stopped", "topics", "Topics at which emitted records cannot arrive", advice=advice)
+    yield from some((of_stopped(each, now) for each in run(stopped((), MOST_READ, now))), told, more)
 
 
 def of_stopped(each: Stopped, now: int) -> Problem:
@@ -372,11 +382,9 @@ def of_captures(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
         for each in run(captured((), MOST_READ))
         if not each.is_live or (each.error_ts is not None and each.error_ts > now - DAY_MS)
     ]
-    shown = some((of_capture(each) for each in failed), told)
-    yield from shown
-    if more := len(failed) - len(shown):
-        text = f"{counted(more, 'more capture')} lost changes, or ended."
-        yield Problem("capture failed", "more captures", "bad", text, "Read the view topics.captures.")
+    advice = "The view topics.captures has all of them."
+    more = rest("capture failed", "captures", "Captures that lost changes, or ended", advice=advice)
+    yield from some((of_capture(each) for each in failed), told, more)
 
 
 def of_capture(each: Captured) -> Problem:
@@ -392,17 +400,21 @@ def of_capture(each: Captured) -> Problem:
     return Problem("capture failed", f"capture of {each.table}", "bad", text, advice, each.error_ts, *page)
 
 
-def of_cursors(stuck: list[StuckCursor]) -> Iterator[Problem]:
+def of_cursors(stuck: list[StuckCursor], told: Collection[str] = ()) -> Iterator[Problem]:
     """Yields the cursors that have not advanced (console/health/cursors.py) although records wait."""
-    for topic, cursor, lag, updated_ts in stuck:
-        text = f"Cursor {cursor} of {topic} has not advanced and is {counted(lag, 'record')} behind."
-        advice = "Check whether a reader runs. If no reader needs the cursor, delete it."
-        if cursor.startswith(MIRROR):
-            advice = (
-                f"Check that the mirror to {cursor.removeprefix(MIRROR)} runs. The log of the mirror has the reason."
-            )
-        object = f"cursor {cursor} of {topic}"
-        yield Problem("cursor stuck", object, "warn", text, advice, updated_ts, topic_url(topic), "Open the topic")
+    more = rest("cursor stuck", "readers", "Cursors that have not advanced", "admin:console_list_readers")
+    yield from some((of_cursor(each) for each in stuck), told, more)
+
+
+def of_cursor(each: StuckCursor) -> Problem:
+    text = f"Cursor {each.name} of {each.topic} has not advanced and is {counted(each.lag, 'record')} behind."
+    advice = "Check whether a reader runs. If no reader needs the cursor, delete it."
+    if each.name.startswith(MIRROR):
+        advice = (
+            f"Check that the mirror to {each.name.removeprefix(MIRROR)} runs. The log of the mirror has the reason."
+        )
+    object, page = f"cursor {each.name} of {each.topic}", (topic_url(each.topic), "Open the topic")
+    return Problem("cursor stuck", object, "warn", text, advice, each.updated_ts, *page)
 
 
 def of_the_last_day(day: LastDay) -> Iterator[Problem]:

@@ -19,15 +19,18 @@ from console.health import signals
 from console.health.cursors import STUCK_MS
 from console.health.problems import READY_MS, Problem
 from console.models import Signal
+from pipeline.models import Schedule
 from push.models import Webhook
 from push.webhooks import webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.retry import FAILING
+from queues.schedules import Times, put_schedule
 from routers.routers import RouterConfig
 from store.script import atomically, run
 from tests.admin.pages import put, text
 from tests.console.test_problems import alive, problem, problems
 from tests.scripts import move, put_router, put_topic
+from topics.append.records import NewRecord, columns
 from topics.config import Config
 from topics.models import AuditEntry
 from wire.access.keys import OPEN
@@ -166,6 +169,38 @@ def test_a_problem_is_not_over_because_others_are_worse(
         signals.judge([], now + later)
     assert len(told()) > 8
     assert {state for _, state, _ in told()} == {"open"}
+
+
+def schedule(name: str, place: int) -> None:
+    Schedule.objects.create(job="rollup", options={"topic": name}, next_ts=now_ms() - 600_000)
+
+
+def refused(name: str, place: int) -> None:
+    put_topic(name, Config(type="queue"), now_ms())
+    run(
+        put_schedule(
+            name, "s", Times(None, "0 3 * * *", "UTC"), columns([NewRecord(msgspec.Raw(b"1"))], None), now_ms()
+        )
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE queues_schedule SET error = 'no room'")
+
+
+@pytest.mark.parametrize(
+    "make", [router, webhook, cursor, group, queue, schedule, refused], ids=lambda make: make.__name__
+)
+def test_one_problem_stands_for_those_that_are_not_named(browser: Client, make: Callable[[str, int], None]) -> None:
+    for place in range(8):
+        make(f"t{place:02}", place)
+    signals.judge([], now_ms())
+    assert [each.object for each in signals.open_signals() if each.object.startswith("more ")] == []
+    for place in range(8, 11):
+        make(f"t{place:02}", place)
+    signals.judge([], now_ms())
+    (more,) = [each for each in signals.open_signals() if each.object.startswith("more ")]
+    assert more.text.endswith(": at least 3 more.")
+    assert len(signals.open_signals()) == 9
+    assert browser.get(more.url).status_code == 200
 
 
 def test_routers_that_work_leave_room_for_one_that_holds_up_records(db: None) -> None:

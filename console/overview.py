@@ -53,24 +53,28 @@ def overview(chosen: str, now: int) -> dict[str, Any]:
     processes = living(now, (time.perf_counter() - began) * 1000)
     seen, is_judged = signals.judge(processes, now)
     shown = series.window(chosen, now)
-    busy = prepared(BUSY, {"now": now, "most": MOST})
-    of_topics = series.read("topic", [row[0] for row in busy], shown)
-    furthest = behind(now, MOST)
-    of_routers = series.read("router", [each.id for each in furthest], shown)
+    busy, furthest = prepared(BUSY, {"now": now, "most": MOST + 1}), behind(now, MOST + 1)
+    closed = signals.closed_signals(now - DAY_MS)
+    further = {"busy": len(busy) > MOST, "behind": len(furthest) > MOST, "stuck": len(seen.stuck) > MOST}
+    of_topics = series.read("topic", [row[0] for row in busy[:MOST]], shown)
+    of_routers = series.read("router", [each.id for each in furthest[:MOST]], shown)
     causes = signals.by_cause(signals.open_signals())
     return {
         **series.choices(chosen),
         "totals": {**totals_of(row, now), "errors_day": seen.day.errors},
         "causes": [each for each in causes if not each.signal.is_silenced],
         "silenced": [each for each in causes if each.signal.is_silenced],
-        "closed": signals.closed_signals(now - DAY_MS),
+        "closed": closed[: signals.MOST_CLOSED],
+        "more": {**further, "closed": len(closed) > signals.MOST_CLOSED},
         "processes": processes,
         "chart": chart(shown),
         "busy": [
             (name, head, more * 1000 / ms, ts, charts.sparkline(of_topics[id].rates("head_seq"), "records a second"))
-            for id, name, head, more, ms, ts in busy
+            for id, name, head, more, ms, ts in busy[:MOST]
         ],
-        "behind": [(each, charts.sparkline(of_routers[each.id].values("lag"), "records behind")) for each in furthest],
+        "behind": [
+            (each, charts.sparkline(of_routers[each.id].values("lag"), "records behind")) for each in furthest[:MOST]
+        ],
         "stuck": seen.stuck[:MOST],
         "is_judged": is_judged,
     }

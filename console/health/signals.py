@@ -68,7 +68,7 @@ OPEN = f"""
 SELECT {COLUMNS} FROM console_signal WHERE closed_ts IS NULL AND absent_ts IS NULL ORDER BY level, since_ts, id
 """
 CLOSED = f"""
-SELECT {COLUMNS} FROM console_signal WHERE closed_ts > %(since)s::bigint ORDER BY closed_ts DESC LIMIT {MOST_CLOSED}
+SELECT {COLUMNS} FROM console_signal WHERE closed_ts > %(since)s::bigint ORDER BY closed_ts DESC LIMIT {MOST_CLOSED + 1}
 """
 ONE = f"SELECT {COLUMNS} FROM console_signal WHERE id = %s"
 SILENCE = """
@@ -178,7 +178,7 @@ def open_signals() -> list[StoredSignal]:
 
 
 def closed_signals(since: int) -> list[StoredSignal]:
-    """Returns the last signals that closed since a time."""
+    """Returns the last signals that closed since a time, at most one more than MOST_CLOSED."""
     return read(CLOSED, {"since": since})
 
 

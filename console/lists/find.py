@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
@@ -15,6 +16,7 @@ from store.database import prepared
 from topics.models import Topic
 
 MOST = 8  # of each kind
+Place = tuple[str, str]  # what it is called, and the address of its page
 # Sorts by the id, too, so that no index has all columns (groups/figures.py).
 GROUPS = """
 SELECT g.name, t.name
@@ -27,23 +29,33 @@ SELECT g.name, t.name
 def page(site: Console, request: HttpRequest) -> JsonResponse:
     """Returns what matches: names, and the addresses of their pages. Topics come first, and names that begin with the text."""
     typed = request.GET.get("q", "").strip()[:255]
-    places = [{"name": name, "url": topic_url(name)} for name in names(Topic, typed)]
+    search = urlencode({"q": typed})
+    topics = [(name, topic_url(name)) for name in names(Topic, typed, MOST + 1)]
+    places = shown(topics, typed, "topics", f"{reverse('admin:topics_topic_changelist')}?{search}")
     if request.user.has_perm("routers.view_router"):
-        places += [{"name": f"{name} (router)", "url": router_url(name)} for name in names(Router, typed)]
+        routers = [(f"{name} (router)", router_url(name)) for name in names(Router, typed, MOST + 1)]
+        places += shown(routers, typed, "routers", f"{reverse('admin:routers_router_changelist')}?{search}")
     if request.user.has_perm("push.view_webhook"):
-        places += [{"name": f"{name} (webhook)", "url": webhook_url(name)} for name in names(Webhook, typed)]
-    places += [
-        {"name": f"{name} of {topic} (group)", "url": reverse("admin:console_groups", args=[topic])}
-        for name, topic in prepared(GROUPS, {"typed": typed, "most": MOST})
+        webhooks = [(f"{name} (webhook)", webhook_url(name)) for name in names(Webhook, typed, MOST + 1)]
+        places += shown(webhooks, typed, "webhooks", reverse("admin:console_list_webhooks"))
+    groups = [
+        (f"{name} of {topic} (group)", reverse("admin:console_groups", args=[topic]))
+        for name, topic in prepared(GROUPS, {"typed": typed, "most": MOST + 1})
     ]
+    places += shown(groups, typed, "groups", reverse("admin:console_list_groups"))
     for entries in NAV.values():
         for title, url, permission, _ in entries:
             if typed.lower() in title.lower() and request.user.has_perm(permission):
-                places.append({"name": f"{title} (page)", "url": reverse(url)})
-    return JsonResponse({"found": places})
+                places.append((f"{title} (page)", reverse(url)))
+    return JsonResponse({"found": [{"name": name, "url": url} for name, url in places]})
 
 
-def names(model: type[Topic | Router | Webhook], typed: str, most: int = MOST) -> Iterator[str]:
+def shown(places: list[Place], typed: str, kind: str, url: str) -> list[Place]:
+    """Returns the first MOST places of a kind. If there are others, the last one leads to the list of all."""
+    return [*places[:MOST], (f"{typed} (more {kind})".strip(), url)] if len(places) > MOST else places
+
+
+def names(model: type[Topic | Router | Webhook], typed: str, most: int) -> Iterator[str]:
     """Yields names that contain the text: first those that begin with it."""
     begins = model.objects.filter(name__startswith=typed).order_by("name").values_list("name", flat=True)[:most]
     yield from begins

@@ -11,6 +11,7 @@ from store.database import prepared
 from topics.upkeep.usage import PINNED_BELOW, STORED
 from watch.sessions import SavedPositions
 
+MOST_ROWS = 200  # routers, and cursors
 MOST_SESSIONS = 50
 MOST_PIECES = 5_000  # forwarded pieces that one query reads
 
@@ -20,11 +21,11 @@ SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error,
   JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
  WHERE r.id = ANY (ARRAY(SELECT id FROM routers_router WHERE source_id = %(id)s
                          UNION SELECT id FROM routers_router WHERE dest_id = %(id)s))
- ORDER BY r.name LIMIT 200
+ ORDER BY r.name LIMIT %(most)s
 """
 CURSORS = """
 SELECT CASE kind WHEN 'webhook' THEN kind ELSE 'cursor' END, name, seq, updated_ts FROM topic_cursors
- WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
+ WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT %(most)s
 """
 # Scans all sessions. Positions are JSON, and the table has at most 10,000 rows.
 SESSIONS = """
@@ -61,7 +62,8 @@ class Reader(NamedTuple):
 
 
 def routers(topic_id: int, now: int) -> list[RouterRow]:
-    rows = prepared(ROUTERS, {"id": topic_id, "now": now, "stalled_ms": STALLED_MS})
+    """Returns the routers from and to a topic, up to one more than MOST_ROWS."""
+    rows = prepared(ROUTERS, {"id": topic_id, "now": now, "stalled_ms": STALLED_MS, "most": MOST_ROWS + 1})
     return [router_row(row, topic_id) for row in rows]
 
 
@@ -84,13 +86,20 @@ def router_row(row: Any, topic_id: int) -> RouterRow:
     )
 
 
-def readers(topic_id: int, name: str, head: int) -> list[Reader]:
-    """Returns the named cursors and the webhooks, the slowest first, then the watch sessions."""
+def cursors(topic_id: int, head: int) -> list[Reader]:
+    """Returns the named cursors and the webhooks, the slowest first, up to one more than MOST_ROWS."""
     found = []
-    for kind, cursor, seq, updated_ts in prepared(CURSORS, {"id": topic_id}):
+    for kind, cursor, seq, updated_ts in prepared(CURSORS, {"id": topic_id, "most": MOST_ROWS + 1}):
         lag = max(head - seq, 0)
         found.append(Reader(kind, cursor, seq, lag, "behind" if lag else "ok", updated_ts))
-    for wid, key_id, spots, is_open, seen_ts in prepared(SESSIONS, {"name": f'"{name}"', "most": MOST_SESSIONS}):
+    return found
+
+
+def sessions(name: str, head: int) -> list[Reader]:
+    """Returns the watch sessions, the open ones first, up to one more than MOST_SESSIONS."""
+    found = []
+    wanted = {"name": f'"{name}"', "most": MOST_SESSIONS + 1}
+    for wid, key_id, spots, is_open, seen_ts in prepared(SESSIONS, wanted):
         position = msgspec.json.decode(spots, type=SavedPositions).get(name)
         if position is not None:
             who = f"{wid[:12]}… of {key_id}"  # only a part of the wid, because a client continues a session with the whole wid

@@ -55,6 +55,8 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
     shown = series.window(chosen, now)
     own = series.read("topic", [topic.state.id], shown)[topic.state.id]
     rates, ago = own.rates("head_seq"), series.beside("topic", topic.state.id, shown)
+    routers, cursors = reading.routers(topic.state.id, now), reading.cursors(topic.state.id, topic.state.head_seq)
+    sessions = reading.sessions(topic.state.name, topic.state.head_seq)
     return {
         "name": topic.state.name,
         "state": topic.state,
@@ -81,9 +83,12 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
             charts.short,
         ),
         "volume_chart": rollups.volume(topic.state.id, shown),
-        "routers": reading.routers(topic.state.id, now),
+        "routers": routers[: reading.MOST_ROWS],
+        "more_routers": len(routers) > reading.MOST_ROWS,
         "mirror": run(sites.state(topic.state.name)),
-        "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq),
+        "readers": [*cursors[: reading.MOST_ROWS], *sessions[: reading.MOST_SESSIONS]],
+        "more_cursors": len(cursors) > reading.MOST_ROWS,
+        "more_sessions": len(sessions) > reading.MOST_SESSIONS,
     }
 
 
@@ -128,15 +133,18 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
     context = {**around(topic, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
-    context |= {"neighbours": browse.neighbours(topic, seq), "went": went(one, name)}
+    others = went(one, name)
+    context |= {"went": others[:MOST_DESTS], "more_dests": len(others) > MOST_DESTS}
+    context |= {"neighbours": browse.neighbours(topic, seq)}
     lines, raw = browse.excerpt(browse.indented(one.record)), browse.excerpt(one.record)
     drawn = {"raw": raw, "shown": lines, "size": len(one.record.encode()), "downloads": may_download(request)}
     return site.page(request, "console/record.html", stamps=browse.stamps(one.record), **drawn, **context)
 
 
 def went(one: TracedRecord, name: str) -> list[tuple[str, int]]:
-    """Returns where else a record is: its dests, beside the topic of the page and its home, which the path shows."""
-    return [each for each in run(elsewhere(one.home, one.home_seq, MOST_DESTS)) if each[0] != name]
+    """Returns where else a record is: its dests, beside the topic of the page and its home, which the path shows. At least one
+    more than MOST_DESTS, if there are so many."""
+    return [each for each in run(elsewhere(one.home, one.home_seq, MOST_DESTS + 2)) if each[0] != name]
 
 
 def may_download(request: HttpRequest) -> bool:

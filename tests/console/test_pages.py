@@ -14,18 +14,23 @@ from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
+from console.health.cursors import STUCK_MS
 from console.history import samples
-from console.models import Failure, Process
+from console.models import Failure, Process, Signal
+from console.objects import reading
 from groups.joining import JoinQuery, join
 from push.models import BusClient, BusTopic
+from push.webhooks import webhooks
+from push.webhooks.config import PutWebhook
 from routers.models import Router
 from routers.routers import RouterConfig
 from store.script import run
 from tests.admin.pages import errors, put, rows, text
-from tests.scripts import append, catch_up, delete_records, delete_router, move, put_router
+from tests.scripts import append, catch_up, create_session, delete_records, delete_router, move, put_router
 from topics.admin.pages import DomainAdmin
 from topics.append.records import Append, NewRecord, check_rows
 from topics.models import AuditEntry, Cursor, Topic
+from watch.sessions import Start, Watch
 from wire.access.keys import OPEN
 
 EVIL = "<script>alert(1)</script>\"'&\u202e" + "x" * 100
@@ -363,6 +368,72 @@ def test_the_search_finds_topics_routers_groups_and_pages(browser: Client, fille
     every = found("")
     assert "audit" in every
     assert all(browser.get(url).status_code == 200 for url in every.values())
+
+
+def test_the_search_says_that_there_are_more(browser: Client, db: None) -> None:
+    def found() -> list[str]:
+        return [each["name"] for each in browser.get("/admin/find/", {"q": "shop"}).json()["found"]]
+
+    for place in range(8):
+        put(f"shop.{place}", "1")
+    assert found() == [f"shop.{place}" for place in range(8)]
+    for place in range(9):
+        put(f"shop.{place}", "1")
+        put_router(f"shop>{place}", RouterConfig(source="shop.0", dest=f"to-{place}"), now_ms())
+        run(join("shop.0", f"shop{place}", JoinQuery(member="worker-1", partitions=1), OPEN, now_ms()))
+        run(webhooks.put(f"shop-{place}", PutWebhook(url="https://example.com/", topics=["a"]), OPEN, now_ms()))
+    every = browser.get("/admin/find/", {"q": "shop"}).json()["found"]
+    more = {each["name"]: each["url"] for each in every if "more" in each["name"]}
+    assert list(more) == [f"shop (more {kind})" for kind in ("topics", "routers", "webhooks", "groups")]
+    assert len(every) == 4 * 9
+    for url in more.values():
+        assert "shop" in browser.get(url).content.decode()
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_tables_of_the_overview_say_that_there_are_more(browser: Client, db: None, count: int) -> None:
+    for name in (f"t{place}" for place in range(count)):
+        put(name, "1", "2")
+        move(name, "reader", 0, None, now_ms() - 2 * STUCK_MS)
+        put_router(f"{name}>x", RouterConfig(source=name, dest=f"x{name}", start="earliest", paused=True), now_ms())
+    samples.sample(now_ms() - 60_000)
+    for place in range(count):
+        put(f"t{place}", "3")
+    page = text(browser.get("/admin/").content.decode())
+    for what in ("topics", "routers", "readers"):
+        assert (f"There are more: all {what} ." in page) == (count > 8)
+
+
+def test_the_page_of_a_topic_says_that_there_are_more(
+    browser: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said() -> str:
+        return text(browser.get("/admin/topic/orders/").content.decode())
+
+    monkeypatch.setattr(reading, "MOST_ROWS", 2)
+    monkeypatch.setattr(reading, "MOST_SESSIONS", 2)
+    put("orders", "1")
+    for place in range(3):
+        assert "There are more" not in said()
+        assert "More watch sessions" not in said()
+        put_router(f"orders>{place}", RouterConfig(source="orders", dest=f"to-{place}"), now_ms())
+        move("orders", f"c{place}", 1, None, now_ms())
+        create_session(Watch({"orders": Start()}), OPEN, False, now_ms())
+    for what in ("There are more: all routers of this topic .", "There are more: all cursors of this topic ."):
+        assert what in said()
+    assert "More watch sessions read this topic." in said()
+    page = browser.get("/admin/topic/orders/").content.decode()
+    for url in re.findall(r'There are more: <a href="([^"]+)"', page):
+        assert "orders" in browser.get(url).content.decode()
+
+
+def test_the_overview_says_that_more_problems_closed(browser: Client, db: None) -> None:
+    fields = {"level": "warn", "text": "It stood.", "since_ts": 1, "opened_ts": 1}
+    for place in range(11):
+        if place == 10:
+            assert "10 closed in the last day" in text(browser.get("/admin/").content.decode())
+        Signal.objects.create(kind="k", object=f"o{place}", closed_ts=now_ms(), **fields)
+    assert "10 or more closed in the last day" in text(browser.get("/admin/").content.decode())
 
 
 def test_routers_are_filtered_by_the_state_that_is_shown(browser: Client, db: None) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.clock import now_ms
+from console.objects import topic
 from console.records import browse, records
 from console.records.records import RecordFilter, RecordsPage
 from routers.routers import RouterConfig
@@ -242,3 +243,16 @@ def test_a_record_leads_to_its_neighbours_and_to_where_it_went(browser: Client) 
     assert "Also in b seq 1 , c seq 1 ." in text(page)
     assert "/v0/topics/a/records/1" in page
     assert "Also in b seq 3 ." in text(browser.get("/admin/topic/c/records/3/").content.decode())
+
+
+def test_a_record_that_went_to_many_topics_names_the_first(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic, "MOST_DESTS", 2)
+    put("a", "1")
+    for name in ("b", "c", "d"):
+        put_router(f"a->{name}", RouterConfig(source="a", dest=name, start="earliest"), now_ms())
+        catch_up(Topic.objects.get(name=name).pk, now_ms())
+    page = browser.get("/admin/topic/a/records/1/").content.decode()
+    assert "Also in b seq 1 , c seq 1 . There are more: all routers from its topic ." in text(page)
+    page = browser.get("/admin/topic/d/records/1/").content.decode()
+    assert "Also in b seq 1 , c seq 1 ." in text(page)
+    assert "There are more" not in page

@@ -183,7 +183,7 @@ def page(site: Console, request: HttpRequest) -> HttpResponse:
         too_long=too_long,
         live=urlencode(wanted._asdict()),
         rows=seen.rows[:MOST_IN_TABLE],
-        hidden=len(seen.rows) - MOST_IN_TABLE,
+        more=len(seen.rows) > MOST_IN_TABLE,
         gateways=gateway_graph.shown(gateways.seen()) if settings.TOPICS_GATEWAYS else None,
     )
 

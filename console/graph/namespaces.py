@@ -22,7 +22,7 @@ from store.script import run
 from topics.read.unread import names_of
 
 MOST_BLOCKS = 60  # in one picture. All further namespaces are one block
-MOST_BEHIND = 50  # routers in trouble that one look finds
+MOST_BEHIND = 51  # routers in trouble that one look finds: one more than a page shows
 # A name's beginning ends with the first of these. Names without any of them are told apart by what is before their number.
 ENDS_WITH = re.compile(r"[.:/]"), re.compile(r"[-_]"), re.compile(r"\d")
 REST = "…"
@@ -47,7 +47,7 @@ def namespace_of(name: str, prefix: str) -> str:
 
 class Namespaces(NamedTuple):
     """The blocks of a part of the graph, and the ways between and within them. `blocks`: the topics with routers in each.
-    `troubled`: the routers that are furthest behind, of all."""
+    `troubled`: those of its routers that are furthest behind."""
 
     blocks: dict[str, set[str]]
     ways: dict[tuple[str, str], list[NamedEnds]]
@@ -122,7 +122,8 @@ def namespaces(prefix: str, routers: Sequence[RouterEnds], now: int) -> Namespac
         if each.source_id in names and each.dest_id in names  # others are deleted meanwhile
     ]
     wanted = [each for each in ends if each.source.startswith(prefix) or each.dest.startswith(prefix)]
-    return grouped(prefix, wanted, behind(now, MOST_BEHIND))
+    of_part = {each.name for each in wanted}
+    return grouped(prefix, wanted, [each for each in behind(now, MOST_BEHIND) if each.name in of_part])
 
 
 def grouped(prefix: str, routers: Sequence[NamedEnds], troubled: list[Behind]) -> Namespaces:

@@ -16,7 +16,7 @@ LAGGING = f"""
 WITH found AS MATERIALIZED (
     SELECT r.id FROM unsettled_heads() written
      CROSS JOIN LATERAL (SELECT id FROM routers_router WHERE source_id = written.topic_id OFFSET 0) r WHERE written.routed
-     UNION (SELECT id FROM routers_router WHERE state <> 'running' ORDER BY state, id LIMIT %(looked)s)
+     UNION (SELECT id FROM routers_router WHERE state <> 'running' AND name ^@ %(prefix)s ORDER BY state, id LIMIT %(looked)s)
      UNION (SELECT object_id FROM console_sample
              WHERE ts > %(now)s::bigint - 150000 AND kind = 'router' AND lag > 0
              GROUP BY object_id ORDER BY max(lag) DESC, object_id LIMIT %(looked)s)
@@ -26,7 +26,7 @@ lagging AS MATERIALIZED (
       FROM found CROSS JOIN LATERAL (SELECT * FROM routers_router WHERE id = found.id LIMIT 1) r
      CROSS JOIN LATERAL (SELECT seq, updated_ts FROM topic_cursors WHERE id = r.cursor_id LIMIT 1) c
      CROSS JOIN LATERAL (SELECT head_seq, floor_seq FROM topic_heads WHERE topic_id = r.source_id LIMIT 1) head
-     WHERE head.head_seq > c.seq AND {{wanted}}
+     WHERE head.head_seq > c.seq AND r.name ^@ %(prefix)s AND {{wanted}}
      ORDER BY r.state = 'blocked' DESC, r.state = 'paused', c.updated_ts < %(now)s::bigint - %(stalled_ms)s DESC,
               head.head_seq - c.seq DESC, r.id LIMIT %(most)s)
 SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, r.lag, r.oldest_unread_ms, r.still
@@ -58,21 +58,21 @@ class Behind(NamedTuple):
 
 def behind(now: int, most: int) -> list[Behind]:
     """Returns at most `most` routers with records left to forward: blocked routers first, then those furthest behind."""
-    return look(BEHIND, now, most, ())
+    return look(BEHIND, now, most)
 
 
-def held_up(now: int, most: int, told: Sequence[str] = ()) -> list[Behind]:
+def held_up(now: int, most: int, told: Sequence[str] = (), prefix: str = "") -> list[Behind]:
     """Returns at most `most` blocked, stalled and paused routers with records left to forward, in this order.
 
-    `told`: names of routers to look at in any case.
+    `told`: names of routers to look at in any case. `prefix`: of the names.
     """
-    return look(HELD_UP, now, most, told)
+    return look(HELD_UP, now, most, told, prefix)
 
 
-def look(statement: str, now: int, most: int, told: Sequence[str]) -> list[Behind]:
+def look(statement: str, now: int, most: int, told: Sequence[str] = (), prefix: str = "") -> list[Behind]:
     routers = []
-    asked = {"now": now, "stalled_ms": STALLED_MS, "looked": LOOKED, "most": most, "told": list(told)}
-    for *row, lag, oldest, still in prepared(statement, asked):
+    asked = {"now": now, "stalled_ms": STALLED_MS, "looked": LOOKED, "most": most}
+    for *row, lag, oldest, still in prepared(statement, {**asked, "told": list(told), "prefix": prefix}):
         lagging = lag_of(lag, oldest, still)
         id, name, source, dest, state, error = row
         state = lagging.shown(state)

@@ -25,7 +25,7 @@ from push.webhooks import figures as webhooks
 from queues import figures as queues
 from store.script import Script, run
 
-MOST_TROUBLED = 50  # objects in trouble that one page shows first
+MOST_TROUBLED = 50  # objects in trouble that one page shows first. `troubled` returns one more, if there are more
 
 
 def names_of(signals: Iterable[StoredSignal], object: str) -> list[str]:
@@ -47,7 +47,7 @@ def following(
     return lambda after, upto, state, most: [ObjectKey(name) for name in run(script(after.name, upto, state, most))]
 
 
-def named_topics(signals: Sequence[StoredSignal], now: int) -> list[ObjectKey]:
+def named_topics(signals: Sequence[StoredSignal], prefix: str, now: int) -> list[ObjectKey]:
     """Returns the topics, queues and queues of subscribers with an open signal."""
     return [ObjectKey(name) for name in names_of(signals, "topic")]
 
@@ -80,7 +80,7 @@ KINDS = (
         "Last moved",
         following_routers,
         rows_of_routers,
-        lambda signals, now: [ObjectKey(each.name) for each in held_up(now, MOST_TROUBLED)],
+        lambda signals, prefix, now: [ObjectKey(each.name) for each in held_up(now, MOST_TROUBLED + 1, prefix=prefix)],
         """No router yet. <a href="/admin/routers/router/add/">Add a router</a>:
         it forwards the records of one topic to another.""",
         states=("blocked", "paused"),
@@ -99,7 +99,7 @@ KINDS = (
             ObjectKey(*each) for each in run(groups.following(after.topic, after.name, upto, most))
         ],
         rows_of_groups,
-        lambda signals, now: pairs_of(signals, "group"),
+        lambda signals, prefix, now: pairs_of(signals, "group"),
         """No consumer group reads a topic. A group is created when its first member joins:
         <code>GET /v0/topics/orders/groups/mine/stream</code>""",
         consumers="Members",
@@ -129,7 +129,7 @@ KINDS = (
         "Last moved",
         following_readers,
         rows_of_readers,
-        lambda signals, now: pairs_of(signals, "cursor"),
+        lambda signals, prefix, now: pairs_of(signals, "cursor"),
         "No reader yet. A reader creates a cursor: <code>PUT /v0/topics/…/cursors/…</code>",
         sample="topic",
         rate_words="records a second in its topic",
@@ -146,7 +146,9 @@ KINDS = (
         "Last success",
         following(webhooks.following),
         rows_of_webhooks,
-        lambda signals, now: [ObjectKey(each.name) for each in run(webhooks.troubled(MOST_TROUBLED))],
+        lambda signals, prefix, now: [
+            ObjectKey(each.name) for each in run(webhooks.troubled(MOST_TROUBLED + 1, prefix))
+        ],
         """No webhook yet. A webhook sends each record of a topic to a URL: <code>curl -X PUT …/v0/webhooks/shop --json
         '{"url": "https://example.com/hooks", "topics": ["orders"]}'</code>""",
         states=("failing", "paused", "running"),

@@ -20,7 +20,7 @@ from base.clock import now_ms
 from console.graph.namespaces import namespace_of
 from console.health.signals import StoredSignal, open_signals
 from console.history import charts, series
-from console.lists.kinds import KINDS
+from console.lists.kinds import KINDS, MOST_TROUBLED
 from console.lists.objects import ObjectKey, ObjectKind, ObjectRow
 from console.live.live import part
 from console.site import Console
@@ -78,15 +78,19 @@ def before_prefix(prefix: str) -> str:
 
 
 def asked(query: dict[str, str], kind: ObjectKind) -> ListPlace:
-    """Returns the part that an address asks for. A state that the kind does not have counts as none."""
+    """Returns the part that an address asks for. A state that the kind does not have counts as none, as does a prefix if the kind
+    has no namespaces."""
     place = ListPlace(*(query.get(name, "")[:255] for name in ListPlace._fields))
+    place = place if kind.folds else place._replace(prefix="")
     return place if place.state in (TROUBLE, *kind.states) else place._replace(state="")
 
 
 def part_of(kind: ObjectKind, place: ListPlace, now: int) -> dict[str, Any]:
     """Returns the part of the context that changes while the page is open."""
     signals = open_signals()
-    troubled = [key for key in dict.fromkeys(kind.troubled(signals, now)) if key.place.startswith(place.prefix)]
+    found = dict.fromkeys(kind.troubled(signals, place.prefix, now))
+    within = [key for key in found if key.place.startswith(place.prefix)]
+    troubled = within[:MOST_TROUBLED]
     first = [] if place.after or place.state not in ("", TROUBLE) else troubled
     rest: list[ObjectKey | Folded] = []
     if place.state != TROUBLE:
@@ -103,6 +107,7 @@ def part_of(kind: ObjectKind, place: ListPlace, now: int) -> dict[str, Any]:
             if each in rows or isinstance(each, Folded)
         ],
         "following": next_place(place, page[-1]) if len(rest) > MOST_ROWS else None,
+        "more_troubled": place.state == TROUBLE and len(within) > MOST_TROUBLED,
         "place": place,
     }
 

@@ -41,7 +41,8 @@ class ObjectKind(NamedTuple):
     `states`: by which its list can be filtered. `sample`: the kind of its samples. `all_of_it`: the page that changes several.
 
     `following` returns the next keys after a key, whose names are below `upto`, in a state ("": any), at most so many. `troubled`
-    returns those in trouble, given the open signals.
+    returns those in trouble, given the open signals, and may leave out those without the prefix. `folds`: whether its list has
+    namespaces, and takes a prefix.
     """
 
     path: str
@@ -53,7 +54,7 @@ class ObjectKind(NamedTuple):
     last: str
     following: Callable[[ObjectKey, str, str, int], list[ObjectKey]]
     rows: Callable[[list[ObjectKey], int], list[ObjectRow]]
-    troubled: Callable[[Sequence[StoredSignal], int], Iterable[ObjectKey]]
+    troubled: Callable[[Sequence[StoredSignal], str, int], Iterable[ObjectKey]]
     nothing_yet: str  # HTML
     consumers: str = ""
     states: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ SELECT name FROM ({ROWS}) listed WHERE name > %(after)s AND name < %(upto)s AND 
  ORDER BY name LIMIT %(most)s
 """
 NAMED = f"{ROWS} WHERE name = ANY (%s::text[])"
-TROUBLED = f"{ROWS} WHERE state <> 'running' ORDER BY state, failures DESC, name LIMIT %(limit)s"
+TROUBLED = f"{ROWS} WHERE state <> 'running' AND name ^@ %(prefix)s ORDER BY state, failures DESC, name LIMIT %(limit)s"
 CALLS = """
 SELECT count(*), count(*) FILTER (WHERE state <> 'delivered'), percentile_disc(0.5) WITHIN GROUP (ORDER BY ms),
        percentile_disc(0.99) WITHIN GROUP (ORDER BY ms)
@@ -79,9 +79,9 @@ def named(names: Sequence[str]) -> Script[list[ListedWebhook]]:
     return [row_of(*row) for row in (yield Statement(NAMED, (list(names),)))]
 
 
-def troubled(limit: int) -> Script[list[ListedWebhook]]:
-    """Returns the webhooks that are failing or paused."""
-    return [row_of(*row) for row in (yield Statement(TROUBLED, {"limit": limit}))]
+def troubled(limit: int, prefix: str = "") -> Script[list[ListedWebhook]]:
+    """Returns the webhooks that are failing or paused, whose names begin with the prefix."""
+    return [row_of(*row) for row in (yield Statement(TROUBLED, {"limit": limit, "prefix": prefix}))]
 
 
 def row_of(id: int, name: str, url: str, topics: str, *rest: Any) -> ListedWebhook:

@@ -300,6 +300,24 @@ def test_a_graph_that_one_picture_cannot_hold_begins_with_namespaces(
     assert ">y.1<" in inside
 
 
+def test_a_part_by_namespaces_tells_of_its_own_routers(
+    browser: Client, chain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead("x.1.a>x.2.a", "x.1.b>x.2.b")
+    for source in ("a", "x.1.a", "x.1.b"):
+        put(source, "1")
+    Router.objects.update(state="blocked", last_error="full")
+    monkeypatch.setattr(network_module, "MOST_TOPICS", 2)
+    for prefix, told in (("", {"a>b", "x.1.a>x.2.a", "x.1.b>x.2.b"}), ("x.", {"x.1.a>x.2.a", "x.1.b>x.2.b"})):
+        page = browser.get("/admin/graph/", {"prefix": prefix}).content.decode()
+        assert "So it shows their namespaces." in text(page)
+        words = page.partition("In words")[2]
+        assert {name for name in ("a>b", "x.1.a>x.2.a", "x.1.b>x.2.b") if router_url(name) in words} == told
+        assert "There are more" not in words
+    monkeypatch.setattr("console.graph.graph.MOST_IN_TABLE", 2)
+    assert "There are more: all routers ." in text(browser.get("/admin/graph/").content.decode())
+
+
 # -- Causes ------------------------------------------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ FILL = (Path(__file__).parent / "growth.sql").read_text()
 OUTSIDE = ("login", "logout", "view_on_site")  # of the registered pages: they show nothing, or redirect to another site
 LISTS = [
     f"/admin/list/{kind}/?{query}"
-    for kind in ("topics", "routers", "queues", "groups", "webhooks", "subscribers")
+    for kind in ("topics", "routers", "queues", "groups", "readers", "webhooks", "subscribers")
     for query in ("prefix=t1.", "state=trouble", "after=t1.~", "state=paused")
 ]
 OTHERS = ("/v0/metrics", "/v0/topics", "/v0/routers", "/admin/graph/?prefix=t1", "/admin/?range=24h", *LISTS)

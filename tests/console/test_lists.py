@@ -13,8 +13,10 @@ from base.clock import now_ms
 from console.health import signals
 from console.health.processes import living
 from console.history.samples import MINUTE_MS, sample
+from console.lists import kinds, lists
 from console.lists.kinds import KINDS
 from console.live import live
+from push.models import Webhook
 from push.webhooks import webhooks
 from push.webhooks.config import PutWebhook
 from routers.routers import RouterConfig, set_paused
@@ -91,6 +93,45 @@ def test_namespaces_fold_and_pages_follow_each_other(browser: Client) -> None:
     assert seen == [[f"n{number:02}x.", "2 webhooks"] for number in range(45)]
     within = rows(browser, "/admin/list/webhooks/?prefix=n07x.")
     assert [row[0] for row in within] == ["n07x.a", "n07x.b"]
+
+
+def hook(name: str, **fields: object) -> None:
+    run(webhooks.put(name, PutWebhook(url="https://example.com/", topics=["orders"]), OPEN, now_ms()))
+    Webhook.objects.filter(name=name).update(**fields)
+
+
+def test_a_prefix_finds_trouble_behind_that_of_others(
+    browser: Client, shop: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "MOST_TROUBLED", 2)
+    monkeypatch.setattr(lists, "MOST_TROUBLED", 2, raising=False)
+    for name in ("a.1", "a.2", "a.3", "z.1"):
+        hook(name, paused=True)
+        put_router(name, RouterConfig(source="shop.orders", dest=f"to.{name}", start="earliest"), now_ms())
+        run(set_paused(name, True))
+    for path in ("webhooks", "routers"):
+        address = f"/admin/list/{path}/?state=trouble"
+        assert [row[0] for row in rows(browser, f"{address}&prefix=z.")] == ["z.1"]
+        assert "There are more" not in browser.get(f"{address}&prefix=z.").content.decode()
+        assert len(rows(browser, address)) == 2
+        assert f"There are more: all {path} ." in text(browser.get(address).content.decode())
+
+
+def test_the_list_of_readers_has_no_prefix(browser: Client, shop: None) -> None:
+    """Neither have its rows in trouble, and what its stream sends."""
+    put_topic("aaa", Config(), now_ms())
+    run(move("aaa", "mailer", 0, None, now_ms()))
+    now = now_ms() + 700_000
+    signals.judge(living(now, 0), now)
+    for state in ("", "trouble"):
+        every, of_prefix = (
+            [row[0] for row in rows(browser, f"/admin/list/readers/?state={state}&prefix={prefix}")]
+            for prefix in ("", "aaa")
+        )
+        assert of_prefix == every
+        assert every
+        streamed = live.PARTS["list-readers"].render(f"prefix=aaa&state={state}")
+        assert "shop.orders" in streamed
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)

@@ -12,6 +12,7 @@ from routers.models import Router
 from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
 from tests.scripts import delete_topic, move, put_router, put_topic
+from topics.admin import topics as pages
 from topics.config import Config
 from topics.models import Topic
 
@@ -239,12 +240,24 @@ def test_the_confirmation_says_what_will_be_lost(browser: Client, queries: Any) 
     with queries(6):
         page = text(get(browser, delete(topic)))
     summary = ("Records: 1,500", "Payload: 18.0 kB", "Routers: 2", "Named cursors: 1")
-    for told in (*summary, "Router in", "Router orders-&gt;audit", "Cursor billing of orders"):
+    for told in (*summary, "Routers: in, orders-&gt;audit", "Named cursors: billing of orders"):
         assert told in page
     assert Topic.objects.filter(name="orders").exists()
     post(browser, delete(topic), post="yes")
     assert not Topic.objects.filter(name="orders").exists()
     assert not Router.objects.exists()
+
+
+def test_the_confirmation_names_the_first_of_many(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_NAMED", 2)
+    topic = put("orders", "1")
+    for name in ("a", "b", "c"):
+        put_router(name, RouterConfig(source="orders", dest=f"to-{name}"), now_ms())
+        move("orders", f"of-{name}", 1, None, now_ms())
+    page = text(get(browser, delete(topic)))
+    named = "Named cursors: of-a of orders, of-b of orders, …"
+    for told in ("Routers: 3", "Named cursors: 3", "Routers: a, b, …", named):
+        assert told in page
 
 
 def test_selected_topics_are_deleted_with_their_routers(browser: Client) -> None:
@@ -254,7 +267,7 @@ def test_selected_topics_are_deleted_with_their_routers(browser: Client) -> None
     page = text(post(browser, LIST, 200, **chosen))
     assert "Topics: 2" in page
     assert "Records: 4" in page
-    assert "Router r" in page
+    assert "Routers: r" in page
     post(browser, LIST, **chosen, post="yes")
     assert list(Topic.objects.values_list("name", flat=True)) == ["c"]
     assert not Router.objects.exists()

@@ -16,7 +16,7 @@ from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import Incompatible, TopicNotFound
-from base.units import amount, moment, size
+from base.units import amount, first, moment, size
 from contract.config import StoredConfig
 from store.script import run
 from topics.admin import trim
@@ -28,7 +28,7 @@ from topics.hooks import hooks
 from topics.models import Cursor, Topic
 from wire.documents.sentences import sentences
 
-MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
+MOST_NAMED = 100  # routers, and cursors, that a confirmation names
 ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # the API makes queues
 HELP = {name: said.replace("`", "") for name, said in sentences(StoredConfig).items()}
 HELP |= {
@@ -151,10 +151,12 @@ def lost_by_delete(topics: Any, request: HttpRequest) -> Deletion:
     found = list(Topic.objects.filter(pk__in=ids).select_related("head").order_by("name"))
     routers = run(hooks.value.named_by(ids))
     cursors = Cursor.objects.filter(topic__in=ids, kind=Cursor.Kind.NAMED)
-    named = [f"Cursor {name} of {topic}" for name, topic in cursors.order_by("name").values_list("name", "topic__name")]
+    named = [f"{name} of {topic}" for name, topic in cursors.order_by("name").values_list("name", "topic__name")]
     lost: list[Any] = [
         f"Topic {topic}: {amount(topic.head.count)} records, {size(topic.head.bytes)} of payload" for topic in found
     ]
+    kinds = (("Routers", routers), ("Named cursors", named))
+    lost += [f"{kind}: {first(names, MOST_NAMED)}" for kind, names in kinds if names]
     counts = {
         "topics": len(found),
         "records": amount(sum(topic.head.count for topic in found)),
@@ -162,10 +164,6 @@ def lost_by_delete(topics: Any, request: HttpRequest) -> Deletion:
         "routers": len(routers),
         "named cursors": len(named),
     }
-    for entries in ([f"Router {name}" for name in routers], named):
-        lost += entries[:MOST_NAMED]
-        if len(entries) > MOST_NAMED:
-            lost.append(f"… and {len(entries) - MOST_NAMED} more")
     lacking = set()
     if routers and not request.user.has_perm("routers.delete_router"):
         lacking.add("router")

@@ -114,6 +114,11 @@ class Failed(Exception):
     def is_temporary(self) -> bool:
         return can_pass(self.error) or self.error.code in TEMPORARY
 
+    @property
+    def moved_to(self) -> int | None:
+        """Returns the position of the dest if it is not at the expected seq, or None for another failure."""
+        return int(self.error.detail["seq"]) if self.error.code == "cursor_moved" else None
+
 
 class FlowEnd:
     """A server and the connection to it."""
@@ -168,7 +173,7 @@ class Flow(threading.Thread):
         try:
             self.hand_over([], None, self.seq)
         except Failed as failed:
-            if failed.error.code != "cursor_moved":
+            if failed.moved_to is None:
                 raise
             # Another mirror runs, or the last call of a killed mirror has just arrived.
             self.is_sure = False
@@ -265,8 +270,8 @@ class Flow(threading.Thread):
             return window.caught_up
         except Failed as failed:
             self.is_sure = False
-            if failed.error.code == "cursor_moved":
-                self.step_aside(failed.error.detail["seq"])
+            if failed.moved_to is not None:
+                self.step_aside(failed.moved_to)
             elif failed.is_temporary:
                 self.wait(str(failed))
             else:
@@ -331,7 +336,7 @@ class Flow(threading.Thread):
             self.send(body)
         except Failed as failed:
             # If the answer to the first call was lost, the second call finds the position that it wants to set.
-            if failed.error.code != "cursor_moved" or failed.error.detail["seq"] != upto:
+            if failed.moved_to != upto:
                 raise
         self.told, self.told_at = upto, time.monotonic()
 

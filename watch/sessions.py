@@ -90,13 +90,22 @@ UPDATE topics_watchsession session SET stream = stream + 1, open = true, seen_ts
 RETURNING session.stream, session.spots, before.open
 """
 
-# Matches no row if a later stream has taken the session, or if the session was swept.
+# Matches no row if a later stream has taken the session, or if the session was swept. Locks the rows in order of wid: a session
+# can have streams in two processes, whose saves could deadlock in another order.
 SAVE = """
-UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, seen_ts = %s
-  FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::boolean[]) AS saved (wid, stream, spots, open)
- WHERE session.wid = saved.wid AND session.stream = saved.stream
+WITH held AS (
+    SELECT session.wid, saved.spots, saved.open
+      FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::boolean[]) AS saved (wid, stream, spots, open)
+      JOIN topics_watchsession session USING (wid, stream)
+     ORDER BY session.wid FOR NO KEY UPDATE OF session)
+UPDATE topics_watchsession session SET spots = held.spots, open = held.open, seen_ts = %s
+  FROM held WHERE session.wid = held.wid
 """
-REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
+# SKIP LOCKED leaves out a session that is saved or taken now, because that sets its seen_ts, too, and a wait could deadlock.
+REFRESH = """
+UPDATE topics_watchsession SET seen_ts = %s
+ WHERE wid = ANY (ARRAY(SELECT wid FROM topics_watchsession WHERE wid = ANY (%s) FOR NO KEY UPDATE SKIP LOCKED))
+"""
 
 
 class Start(StartFields, Request):
@@ -329,7 +338,7 @@ class Saved(NamedTuple):
 def save(rows: Iterable[Saved], now: int) -> Script[None]:
     columns = [list(column) for column in zip(*rows, strict=True)]
     if columns:
-        yield Statement(SAVE, (now, *columns))
+        yield Statement(SAVE, (*columns, now))
 
 
 def refresh(wids: list[str], now: int) -> Script[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import environment
 from tests.own_postgres import Own, own_postgres
 from tests.preloaded import begin, run
+from tests.processes import child_process
 
 pytestmark = pytest.mark.deep(41)
 
@@ -170,3 +172,18 @@ def test_prepare_waits_for_a_postgresql_that_is_away(own: Own, tmp_path: Path) -
     said = output.read_text().splitlines()
     assert said[0].startswith("waiting for PostgreSQL, which does not answer: ")
     assert said[-1] == "the database is ready."
+
+
+def test_systemd_prepares_as_soon_as_it_can(own: Own, tmp_path: Path) -> None:
+    """The processes require its unit, so they would stay down after a failure of it."""
+    site, log = Site(own, "systemd", tmp_path), tmp_path / "log"
+    unit = (ROOT / "deploy" / "systemd" / "topics-prepare.service").read_text()
+    (command,) = re.findall("^ExecStart=(.*)$", unit, re.M)
+    words = shlex.split(command.replace("/opt/topics/.venv/bin/python", sys.executable))
+    url = f"postgresql://systemd@127.0.0.1:{own.port}/systemd"
+    given = {**environment(url), "TOPICS_DATA": str(tmp_path / "data")}
+    with log.open("wb") as output, child_process(words, env=given, cwd=ROOT, stdout=output, stderr=output) as process:
+        until(lambda: "may not create what topics needs" in log.read_text(), "the refusal")
+        site.execute(OWNER)
+    assert process.returncode == 0
+    assert log.read_text().splitlines()[-1] == "the database is ready."

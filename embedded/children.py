@@ -71,6 +71,9 @@ class Child:
     orphan_signal: signal.Signals = signal.SIGKILL
     longest_log: int = LONGEST_LOG
     begin: Begin = execute
+    orphans: Callable[[], list[int]] = (
+        list  # returns the processes outside of its group that an exited child left behind
+    )
     process: RunningProcess | None = None
     leash: subprocess.Popen[bytes] | None = None
     is_asked_to_stop: bool = False
@@ -172,6 +175,9 @@ class Child:
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+        for orphan in self.orphans():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(orphan, signal.SIGKILL)
         if self.leash:
             self.leash.kill()
             self.leash.wait()

@@ -107,6 +107,7 @@ class Postgres:
             patience=30,
             harsh_signal=signal.SIGQUIT,
             orphan_signal=signal.SIGINT,
+            orphans=self._orphans,
         )
         self.child.start()
         self._wait()
@@ -199,6 +200,11 @@ class Postgres:
         # pid in postmaster.pid can belong to any other process, or to a zombie, and would prevent the start.
         for stale in (self.cluster / "postmaster.pid", *self.sockets.iterdir()):
             stale.unlink(missing_ok=True)
+
+    def _orphans(self) -> list[int]:
+        """Returns the processes without a postmaster. Each has a group of its own, and one that hangs would prevent a start."""
+        left = postgres_in(self.cluster)
+        return [] if self._postmaster() in left else left
 
     def _postmaster(self) -> int:
         """Returns the number in postmaster.pid, or 0. The number can belong to any other process by now."""

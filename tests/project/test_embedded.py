@@ -97,6 +97,12 @@ def value(servers: embedded.Servers, statement: str) -> object:
         return row[0] if row else None
 
 
+def answers(servers: embedded.Servers) -> bool:
+    with contextlib.suppress(psycopg.OperationalError, redis.ConnectionError):
+        return value(servers, "SELECT 1") == 1 and bool(redis.Redis.from_url(servers.redis_url).ping())
+    return False
+
+
 def gone(data: Path) -> bool:
     return not is_locked(data / "locks" / "guard") and not any(processes_in(data / n) for n in ("postgresql", "redis"))
 
@@ -195,13 +201,17 @@ def test_the_guard_starts_a_dead_server_again_where_it_was(data: Path, folder: s
         for pid in processes_in(data / folder):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        until(lambda: answers(servers), f"{folder} to answer at its old address")
 
-        def answers() -> bool:
-            with contextlib.suppress(psycopg.OperationalError, redis.ConnectionError):
-                return value(servers, "SELECT 1") == 1 and bool(redis.Redis.from_url(servers.redis_url).ping())
-            return False
 
-        until(answers, f"{folder} to answer at its old address")
+def test_a_backend_that_hangs_keeps_a_dead_server_from_no_start(data: Path) -> None:
+    with embedded.use(data) as servers:
+        with psycopg.connect(servers.database_url) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGSTOP)
+            os.kill(int((data / "postgresql" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+            connection.close()
+        until(lambda: answers(servers), "PostgreSQL to answer again")
+        assert value(servers, "SELECT n FROM kept") == 7
 
 
 def test_a_half_finished_first_start_is_begun_anew(new: Path) -> None:

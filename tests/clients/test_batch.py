@@ -163,19 +163,20 @@ def test_a_task_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: I
 
 
 def test_a_fork_is_told_that_the_batch_is_not_its_own(server: Instance) -> None:
-    """It has no thread that sends. What waits at the fork is sent once, by the process that appended it."""
+    """It has no thread that sends. What waits at the fork is sent once, by the process that appended it, which alone learns how."""
     topic = new_name()
     code = f"""
 import os, sys
 from topics_client import Topics
 
 with Topics() as topics, topics.topic({topic!r}).batch(max_ms=3_600_000) as batch:
-    batch.append("waits")
+    outcome = batch.append("waits")
     if os.fork() == 0:
-        try:
-            batch.append("child")
-        except RuntimeError as error:
-            print(error)
+        for call in (lambda: batch.append("child"), lambda: outcome.result({DEADLINE}), lambda: outcome.exception({DEADLINE})):
+            try:
+                call()
+            except RuntimeError as error:
+                print(error)
         sys.exit()
     os.wait()
 """
@@ -184,7 +185,9 @@ with Topics() as topics, topics.topic({topic!r}).batch(max_ms=3_600_000) as batc
     with child_process(command, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         told = process.stdout.read()
-    assert told == b"the batch belongs to the process that was forked: open one in this process\n"
+    begin = "the batch belongs to the process that was forked: "
+    hints = ["open one in this process", "get the outcome there", "get the outcome there"]
+    assert told.decode().splitlines() == [begin + hint for hint in hints]
     assert process.returncode == 0
     with Topics(server.url) as topics:
         assert [record.data for record in topics.topic(topic).read().records] == ["waits"]

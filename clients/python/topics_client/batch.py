@@ -49,12 +49,15 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class BatchFuture:
-    """The outcome of a record, for threads. All records of a batch share one condition: it is most of a Future of the library."""
+    """The outcome of a record, for threads. All records of a batch share one condition: it is most of a Future of the library.
 
-    __slots__ = "changed", "outcome"
+    In a fork, a record that had no outcome gets none, so its waits raise RuntimeError.
+    """
 
-    def __init__(self, changed: threading.Condition) -> None:
-        self.changed = changed
+    __slots__ = "batch", "outcome"
+
+    def __init__(self, batch: Batch[Any]) -> None:
+        self.batch = batch
         self.outcome: int | BaseException | None = None
 
     def done(self) -> bool:
@@ -73,8 +76,10 @@ class BatchFuture:
         return outcome
 
     def _wait(self, timeout: float | None) -> int | BaseException:
-        with self.changed:
-            self.changed.wait_for(self.done, timeout)
+        if self.outcome is None:
+            self.batch.check_process("get the outcome there")
+            with self.batch.changed:
+                self.batch.changed.wait_for(self.done, timeout)
         if self.outcome is None:
             raise TimeoutError(f"no answer within {timeout} s")
         return self.outcome
@@ -191,10 +196,9 @@ class Batch(Generic[T]):
 
         Raises RuntimeError in a fork of the process.
         """
-        if self.process != os.getpid():
-            raise RuntimeError("the batch belongs to the process that was forked: open one in this process")
+        self.check_process("open one in this process")
         record = encoded(self.codec, data, tag, node, meta)
-        settled = BatchFuture(self.changed)
+        settled = BatchFuture(self)
         with self.lock:
             while not self.waiting.has_room("with"):
                 self.changed.wait()
@@ -202,6 +206,11 @@ class Batch(Generic[T]):
             if self.is_idle and (len(self.waiting.records) == 1 or self.waiting.has_enough):
                 self.changed.notify_all()
         return settled
+
+    def check_process(self, hint: str) -> None:
+        """Raises RuntimeError in a fork. No thread sends there, and another thread can have held the lock at the fork."""
+        if self.process != os.getpid():
+            raise RuntimeError(f"the batch belongs to the process that was forked: {hint}")
 
     def _work(self) -> None:
         while True:

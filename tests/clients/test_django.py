@@ -16,6 +16,7 @@ import pytest
 
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, start, until
+from tests.processes import child_process
 from tests.watch.wire import Api
 
 pytestmark = pytest.mark.deep(71)
@@ -115,6 +116,33 @@ with captured_events() as events:
     connection.commit()
     transaction.set_autocommit(True)
 print(json.dumps([(event.topic, event.data) for event in events]))
+"""
+# The machine has no free thread for the second hand of the jobs.
+NO_THREAD = """
+import threading
+from topics_client.django.consume import run
+from topics_client.django.handlers import handlers
+begin, begun = threading.Thread.start, []
+def start(thread):
+    begun.append(thread.name)
+    if begun.count("jobs") == 2:
+        raise RuntimeError("can't start new thread")
+    begin(thread)
+threading.Thread.start = start
+run(handlers.values())
+"""
+STUCK = """
+import os, signal, time
+from topics_client.django.consume import run
+from topics_client.django.handlers import Handler
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell without job control ignores SIGINT for its programs
+def work(job):
+    os.write(1, b"begins\\n")
+    while signal.getsignal(signal.SIGINT) != signal.default_int_handler:
+        time.sleep(0.01)
+    os.write(1, b"is stuck\\n")
+    time.sleep(3_600)
+run([Handler(work, "stuck")])
 """
 
 
@@ -265,6 +293,28 @@ def test_over_http_a_handler_gets_the_same(shop: Shop) -> None:
         assert process.wait(DEADLINE) == 0
     finally:
         process.kill()
+
+
+def test_an_error_ends_the_process_when_its_handlers_have_ended(shop: Shop) -> None:
+    shop.api.call("PUT", "/v0/topics/jobs", {"type": "queue"})
+    shop.api.append("jobs", *range(2000, 2100))
+    done = shop.run("shell", "--command", NO_THREAD)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "RuntimeError: can't start new thread"
+    queue = shop.api.done("GET", "/v0/topics/jobs")["queue"]
+    assert queue["in_flight"] == 0
+
+
+def test_a_second_signal_ends_a_process_with_a_stuck_job(shop: Shop) -> None:
+    shop.api.call("PUT", "/v0/topics/stuck", {"type": "queue"})
+    shop.api.append("stuck", 1)
+    command = shop.command("shell", "--command", STUCK)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with child_process(command, env=shop.environment, **pipes) as process:
+        for said in (b"begins\n", b"is stuck\n"):
+            assert process.stdout.readline() == said  # type: ignore[union-attr]
+            process.send_signal(signal.SIGINT)
+    assert process.returncode == -signal.SIGINT
 
 
 @pytest.mark.parametrize("over_http", [False, True])

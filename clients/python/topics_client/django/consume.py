@@ -44,11 +44,15 @@ class LeaseEnded(Exception):
 
 
 def run(chosen: Iterable[Handler]) -> None:
-    """Runs handlers until SIGTERM or SIGINT: then the running functions end, and everything else is given back."""
+    """Runs handlers until SIGTERM or SIGINT: then the running functions end, and everything else is given back.
+
+    An error, for example without a free thread, ends the handlers in the same way, and is raised when they have ended.
+    """
     stopping = threading.Event()
     stops: list[Callable[[], None]] = []  # of what waits for the server
     chosen = list(chosen)
-    threads = [threading.Thread(target=beat, args=(chosen, stopping), name="beat")]
+    # A second signal ends the process, which would wait for threads that are no daemons.
+    threads = [threading.Thread(target=beat, args=(chosen, stopping), name="beat", daemon=True)]
     for handler in chosen:
         if database() is None:
             step, count = step_over_http(handler, stops, stopping), 1
@@ -57,21 +61,31 @@ def run(chosen: Iterable[Handler]) -> None:
         else:
             step, count = partial(do_next, handler, new_node()), handler.concurrency
         arguments = (step, handler, stopping)
-        threads += [threading.Thread(target=repeat, args=arguments, name=handler.name) for _ in range(count)]
+        threads += [
+            threading.Thread(target=repeat, args=arguments, name=handler.name, daemon=True) for _ in range(count)
+        ]
 
     def stop() -> None:
         stopping.set()
         for each in list(stops):
             each()
 
-    with on_signal(stop):
-        for thread in threads:
-            thread.start()
+    def wait() -> None:
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # a signal that comes just before a wait is handled after it
                 if stopping.is_set():
                     stop()  # a loop that began just now has not heard the first call
+
+    with on_signal(stop):
+        try:
+            for thread in threads:
+                thread.start()
+            wait()
+        except Exception:
+            stop()
+            wait()
+            raise
 
 
 def step_over_http(handler: Handler, stops: list[Callable[[], None]], stopping: threading.Event) -> Callable[[], float]:

@@ -18,7 +18,7 @@ from topics_client import Topics, __version__
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
-from tests.instances import ROOT, Instance, until
+from tests.instances import ROOT, Instance, free_port, until
 from tests.watch.wire import Api, new_name
 
 pytestmark = [
@@ -186,6 +186,13 @@ def test_a_publish_without_an_answer_for_a_minute_is_not_sent_again(
 ) -> None:
     """The topic could have forgotten its idempotency key. Meanwhile, the machine can sleep, or its clock be set back."""
     assert part(server.url, "late", log, 0, moved_ms) == ["Unreachable", 1, 1]
+
+
+@pytest.mark.parametrize("moved_ms", [[61_000, 0], [-600_000, 61_000]])
+def test_a_publish_without_a_socket_fails_after_a_minute(moved_ms: list[int]) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    error = f"{url} opened no socket for a minute: the command was not sent"
+    assert part(url, "unopened", "t", 0, moved_ms) == ["Unreachable", error]
 
 
 @pytest.mark.parametrize("way", ["slept", "setBack"])

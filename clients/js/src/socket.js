@@ -13,7 +13,7 @@ export class Socket {
   #opening = null;
   #ids = 0;
   #tries = 0;
-  #commands = new Map(); // by request_id: {text, sinceSent, resolve, reject}, without an answer yet
+  #commands = new Map(); // by request_id: {text, sinceCall, isSent, resolve, reject}, without an answer yet
   #subscriptions = new Map(); // by topic: {topic, seq, match, limit, signal, steps, wake, id, isKnown, isPaused}
   #isClosed = false;
 
@@ -32,14 +32,14 @@ export class Socket {
     return camel(await this.send({ op: "publish", topic, records: [{ data, tag, node, meta }], idempotency_key: idempotencyKey }));
   }
 
-  // Sends a command (docs/websocket.md) and returns its answer. After a cut it is sent again for up to a minute, so a claim can be
-  // carried out twice.
+  // Sends a command (docs/websocket.md) and returns its answer. For up to a minute, it waits for the socket to open, and is sent again
+  // after a cut, so a claim can be carried out twice.
   async send(command) {
     if (this.#isClosed) throw new Unreachable("the socket is closed");
     const id = ++this.#ids;
     const text = JSON.stringify({ ...command, request_id: id }); // throws before the socket knows the command
     return new Promise((resolve, reject) => {
-      const waiting = { text, resolve, reject };
+      const waiting = { text, sinceCall: stopwatch(), isSent: false, resolve, reject };
       this.#commands.set(id, waiting);
       if (this.#isOpen) this.#write(waiting);
       else this.#open();
@@ -90,7 +90,7 @@ export class Socket {
   }
 
   #write(command) {
-    command.sinceSent ??= stopwatch();
+    command.isSent = true;
     this.#socket.send(command.text);
   }
 
@@ -134,7 +134,9 @@ export class Socket {
       if (socket === this.#socket) this.#told(JSON.parse(data));
     };
     socket.onclose = ({ code, reason }) => this.#ended(socket, code, reason);
-    socket.onerror = () => {}; // a close follows
+    socket.onerror = () => {
+      if (!socket.wasOpen) this.#ended(socket); // in Node.js 20, no close follows then
+    };
     socket.onopen = () => {
       socket.wasOpen = true;
       for (const subscription of this.#subscriptions.values()) if (!subscription.isPaused) this.#follow(subscription);
@@ -144,27 +146,30 @@ export class Socket {
     this.#attend(socket);
   }
 
-  // Asks a silent server for an answer, and replaces the socket if none comes. The server's own pings cannot be seen here.
+  // Asks a silent server for an answer, and replaces the socket if none comes, or if it does not open. The server's own pings cannot be
+  // seen here.
   #attend(socket) {
     socket.silence = 0; // turns of the timer without a frame
     socket.timer = setInterval(() => {
       socket.silence++;
-      if (socket.silence > 2) {
+      if (!this.#isOpen) this.#expire();
+      if (socket.silence > 2 || (socket.silence === 2 && !this.#isOpen)) {
         socket.close();
         this.#ended(socket);
-      } else if (socket.silence === 2 && this.#isOpen) {
+      } else if (socket.silence === 2) {
         socket.send('{"op":"ping"}');
       }
     }, this.#http.timeoutMs / 2);
     socket.timer.unref?.(); // in Node.js
   }
 
-  // Rejects what was first sent a minute ago: sent again, it could be stored twice, because topics forget idempotency keys.
+  // Rejects commands that are a minute old, as calls do: sent again, they could be stored twice, because topics forget idempotency keys.
   #expire() {
-    for (const [id, { sinceSent, reject }] of this.#commands) {
-      if (!sinceSent || sinceSent() <= PATIENCE_MS) continue;
+    for (const [id, { sinceCall, isSent, reject }] of this.#commands) {
+      if (sinceCall() <= PATIENCE_MS) continue;
       this.#commands.delete(id);
-      reject(new Unreachable("the connection ended, and no answer came for a minute: the command may have been carried out"));
+      const cut = "the connection ended, and no answer came for a minute: the command may have been carried out";
+      reject(new Unreachable(isSent ? cut : `${this.#http.url} opened no socket for a minute: the command was not sent`));
     }
   }
 

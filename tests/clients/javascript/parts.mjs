@@ -20,6 +20,13 @@ async function seqs(records) {
   return seen;
 }
 
+// Lets each clock tell for ever a time that is so many ms from now.
+function moveClocks([dateMs, timeMs]) {
+  const [date, time] = [Date.now(), performance.now()];
+  Date.now = () => date + dateMs;
+  performance.now = () => time + timeMs;
+}
+
 // Appends a record, loses the answer, and calls `meanwhile` within the pause. Returns the error's name, and the number of tries.
 async function lossy(meanwhile) {
   let tries = 0;
@@ -128,16 +135,25 @@ const parts = {
         super.send(text);
         if (JSON.parse(text).op !== "publish" || sent++) return;
         this.onmessage = null;
-        const [date, time] = [Date.now(), performance.now()];
-        const [dateMs, timeMs] = JSON.parse(more);
-        Date.now = () => date + dateMs;
-        performance.now = () => time + timeMs;
+        moveClocks(JSON.parse(more));
         this.close();
       }
     }
     const socket = new Topics(undefined, undefined, { WebSocket: Lossy }).socket();
     const told = await socket.publish(name, 1).catch(({ name: kind }) => kind);
     return [told, sent, (await socket.publish(name, 2)).count];
+  },
+  // How a publish ends if no socket opens for more than a minute. `more`: the ms by which each clock moves meanwhile.
+  async unopened() {
+    let made = 0;
+    class Late extends WebSocket {
+      constructor(...given) {
+        super(...given);
+        if (++made === 2) moveClocks(JSON.parse(more));
+      }
+    }
+    const socket = new Topics(undefined, undefined, { WebSocket: Late }).socket();
+    return await socket.publish(name, 1).catch(({ name: kind, message }) => [kind, message]);
   },
   // How an append ends whose answer was lost, if the machine sleeps within the pause after it, and how often it was sent.
   async slept() {

@@ -39,10 +39,12 @@ from wire.access.keys import Key
 from wire.answer import told_error
 from wire.endpoint import Call
 from wire.process import shutdown
+from wire.process.sockets import RESET, departure
 from wire.request import upload
 from wire.request.turns import turns
 
 PING_SECONDS = settings.TOPICS_WS_PING_MS / 1000
+LOOK_SECONDS = 1.0  # between two looks whether a client is there, while the server does not read from it
 LONGEST_MESSAGE = upload.MAX_BODY_BYTES  # of a publish. Other commands have less (commands.py)
 LINGER_SECONDS = 2.0  # for the client to read the close frame and end its side
 MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no further command until one is answered.
@@ -60,6 +62,7 @@ class Socket(asyncio.Protocol):
     `unanswered`: commands that are read and not answered. `turn`: the task of a large message that waits for its turn. `inbox`:
     messages that wait behind it, or because too many are unanswered. Meanwhile, or while the client does not take the frames
     (`is_slow`), the server does not read from the client. `unread`: bytes of a client that compresses, which are read next.
+    `has_hung_up`: a side has ended, or the connection, so no command waits any longer (http1/hang_up.py).
     """
 
     __slots__ = (
@@ -69,10 +72,12 @@ class Socket(asyncio.Protocol):
         "counted",
         "deadline",
         "decoder",
+        "has_hung_up",
         "inbox",
         "is_cut",
         "is_flush_due",
         "is_half_closed",
+        "is_look_due",
         "is_lost",
         "is_part_due",
         "is_paused",
@@ -122,7 +127,7 @@ class Socket(asyncio.Protocol):
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
         self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = self.is_half_closed = False
-        self.is_flush_due = self.is_part_due = self.is_revoked = False
+        self.is_flush_due = self.is_part_due = self.is_look_due = self.is_revoked = self.has_hung_up = False
 
     # -- The transport ------------------------------------------------------------------------------------------------
 
@@ -207,6 +212,7 @@ class Socket(asyncio.Protocol):
         if self.protocol.state is not State.OPEN:
             return False  # the transport closes
         self.is_half_closed = True
+        self.hang_up()
         self.closing = self.closing or (CloseCode.NORMAL_CLOSURE, "the client has ended its side")
         self.end_if_answered()
         return True
@@ -237,12 +243,16 @@ class Socket(asyncio.Protocol):
             self.subscriptions.close()
         if self.memberships is not None:
             self.memberships.close()
-        if self.turn is not None:
-            hang_up(self.turn)
-        for task in self.tasks.values():
-            hang_up(task)
+        self.hang_up()
         self.streams.exit(self.key)
         self.end_if_answered()
+
+    def hang_up(self) -> None:
+        """Ends the waits of commands, and of those that begin later. They would wait for nobody."""
+        self.has_hung_up = True
+        for task in (self.turn, *self.tasks.values()):
+            if task is not None:
+                hang_up(task)
 
     # -- Messages -----------------------------------------------------------------------------------------------------
 
@@ -335,9 +345,28 @@ class Socket(asyncio.Protocol):
         self.end_if_answered()
 
     def pause(self) -> None:
+        """Reads no more for now. Meanwhile no byte tells that the client leaves, so the server looks."""
         if not self.is_paused and not self.is_lost:
             self.is_paused = True
             self.transport.pause_reading()
+            self.look_later()
+
+    def look_later(self) -> None:
+        if not self.is_look_due:
+            self.is_look_due = True
+            self.loop.call_later(LOOK_SECONDS, self.look)
+
+    def look(self) -> None:
+        """Ends the waits for a client that has left while our side does not read."""
+        self.is_look_due = False
+        if not self.is_paused or self.is_lost:
+            return
+        departed = departure(self.transport)
+        if departed & RESET:
+            self.transport.abort()
+        elif departed and not self.has_hung_up:
+            self.hang_up()
+        self.look_later()
 
     # -- Commands -----------------------------------------------------------------------------------------------------
 
@@ -351,6 +380,8 @@ class Socket(asyncio.Protocol):
             return
         if len(message) > upload.SMALL:
             self.turn = self.loop.create_task(self.begin_in_turn(message, started))
+            if self.has_hung_up:
+                hang_up(self.turn)
         else:
             self.begin(message, started)
 
@@ -383,7 +414,9 @@ class Socket(asyncio.Protocol):
 
     def start(self, command: Command, size: int, started: float) -> None:
         self.command_count = number = self.command_count + 1
-        self.tasks[number] = self.loop.create_task(self.run(number, command, size, started))
+        self.tasks[number] = task = self.loop.create_task(self.run(number, command, size, started))
+        if self.has_hung_up:
+            hang_up(task)
 
     async def run(self, number: int, command: Command, size: int, started: float) -> None:
         """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""
@@ -536,6 +569,7 @@ class Socket(asyncio.Protocol):
 
     def linger(self) -> None:
         """Ends our side. To close at once could reset the connection before the client has read the close frame."""
+        self.hang_up()  # no answer can follow
         self.deadline = self.loop.time() + LINGER_SECONDS
         if self.transport.can_write_eof() and not self.is_half_closed:
             self.transport.write_eof()

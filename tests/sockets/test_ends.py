@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket as sockets
+import struct
 from collections.abc import Callable
 from select import select
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from contract.operations import LONGEST_WAIT_MS
 from tests.instances import Instance, until
 from tests.sockets.client import Socket
-from tests.sockets.raw import CLOSE, CONT, PING, PONG, TEXT, RawSocket, Received, frame
+from tests.sockets.raw import CLOSE, CONT, PING, PONG, TEXT, RawSocket, Received, close, frame
 from tests.watch.wire import Api, new_name
 
 pytestmark = pytest.mark.deep
@@ -26,6 +28,11 @@ def command(**fields: Any) -> bytes:
 def publish(topic: str, count: int) -> bytes:
     """Frames that append one record each."""
     return b"".join(frame(TEXT, command(op="publish", topic=topic, records=[{"data": n}])) for n in range(count))
+
+
+def claim(queue: str) -> bytes:
+    """A claim that waits for a job, as long as one may."""
+    return command(op="claim", topic=queue, node="w", wait_ms=LONGEST_WAIT_MS)
 
 
 def close_code(received: Received | None) -> int:
@@ -62,6 +69,46 @@ def test_a_client_that_is_gone_has_its_records_stored(server: Instance) -> None:
         client.send(publish(topic, 20))
     api = Api(server.port)
     until(lambda: api.call("GET", f"/v0/topics/{topic}").body.get("head_seq") == 20, "the records")
+
+
+@pytest.mark.parametrize("last", [b"", close(1000)], ids=["the client ends its side", "it sends a close frame"])
+def test_a_claim_that_waits_ends_with_its_client(instances: Callable[..., Instance], last: bytes) -> None:
+    """So a job that comes later is for others. A program that exits ends just its side."""
+    instance = instances(WEB_WORKERS="1")
+    api, queue = Api(instance.port), new_name("q")
+    api.done("PUT", f"/v0/topics/{queue}", {"type": "queue"})
+
+    def is_for_others() -> bool:
+        with RawSocket(instance.port) as client:
+            client.send(frame(TEXT, claim(queue)) + frame(TEXT, command(op="ping")))
+            assert client.receive().json["op"] == "pong"  # type: ignore[union-attr]
+            if last:
+                client.send(last)
+            else:
+                client.socket.shutdown(sockets.SHUT_WR)
+            api.append(queue, 1)
+            claimed = api.done("POST", f"/v0/topics/{queue}/claim", {"node": "other"})["claimed"]
+            assert close_code(client.rest()[-1]) == 1000
+            return bool(claimed)
+
+    until(is_for_others, "a claim that had begun to wait when its client left")
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["the client ends", "the connection breaks"])
+def test_a_client_that_leaves_is_noticed_while_the_server_does_not_read(
+    instances: Callable[..., Instance], is_reset: bool
+) -> None:
+    """There are more commands than a socket can have unanswered, and each waits for a job. They end, and the place is free."""
+    instance = instances(TOPICS_MAX_STREAMS_PER_KEY="1", WEB_WORKERS="1")
+    api = Api(instance.port)
+    api.done("PUT", "/v0/topics/q", {"type": "queue"})
+    with RawSocket(instance.port) as client:
+        client.send(frame(TEXT, claim("q")) * 800)
+        api.done("GET", "/v0/topics/q")  # what arrived before is read
+        if is_reset:
+            client.socket.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+        client.file.close()  # it would keep the connection open
+    until(lambda: _opens(instance.port, f"http://127.0.0.1:{instance.port}"), "the place of the client")
 
 
 def arrived_within(client: RawSocket, seconds: float) -> list[Received]:
@@ -120,8 +167,8 @@ def test_a_server_without_room_says_try_again_later(instances: Callable[..., Ins
 
 def _opens(port: int, origin: str) -> bool:
     with Socket(port, origin=origin) as socket:
-        socket.send("ping")
         try:
+            socket.send("ping")
             return socket.receive()["op"] == "pong"
         except Exception:
             return False

@@ -1,10 +1,12 @@
-"""Options of the web server's sockets. They limit the kernel's memory for a client that does not read."""
+"""The web server's sockets: their options, which limit the kernel's memory for a client that does not read, and two questions to
+the kernel about a client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import fcntl
+import select
 import socket
 import struct
 import termios
@@ -16,6 +18,8 @@ MOST_UNSENT_BYTES = 128 * 1024
 # from its Last-Event-ID.
 STALLED_MS = 300_000
 BACKLOG = 4096  # connections that wait for a process to accept them
+# How a client has left: it has ended its side, which Linux alone tells, or the connection has ended.
+ENDED, RESET = getattr(select, "POLLRDHUP", 0), select.POLLHUP | select.POLLERR
 
 
 def listener(host: str, port: int) -> socket.socket:
@@ -43,3 +47,16 @@ def untaken_bytes(transport: asyncio.Transport) -> int:
     with contextlib.suppress(OSError):
         (in_kernel,) = struct.unpack("i", fcntl.ioctl(held.fileno(), termios.TIOCOUTQ, bytes(4)))
     return transport.get_write_buffer_size() + in_kernel
+
+
+def departure(transport: asyncio.Transport) -> int:
+    """Returns how the client has left, as flags of ENDED and RESET. 0: it is there.
+
+    For a connection from which this process does not read: the end comes behind bytes that nobody has read yet.
+    """
+    held = transport.get_extra_info("socket")
+    if held is None or transport.is_closing():
+        return 0
+    kernel = select.poll()
+    kernel.register(held.fileno(), ENDED)
+    return sum(flags for _, flags in kernel.poll(0))

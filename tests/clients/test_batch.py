@@ -163,7 +163,7 @@ def test_a_task_that_waits_for_room_at_the_end_of_the_batch_is_refused(server: I
 
 
 def test_a_fork_is_told_that_the_batch_is_not_its_own(server: Instance) -> None:
-    """It has no thread that sends. What waits at the fork is sent once, by the process that appended it, which alone learns how."""
+    """It has no thread that sends. The process that appended a record sends it once, and alone learns its outcome."""
     topic = new_name()
     code = f"""
 import os, sys

@@ -25,7 +25,7 @@ from outbox.drain import LOCK, FoundRecord, Look, TurnLost, drain, look, set_asi
 from outbox.rows import MOST_ROWS, first_of
 from outbox.snapshots import SnapshotChunk, fail, look_with, next_snapshot, send, tend
 from outbox.waiting import due, next_ts, stay, try_again
-from store import disk, timeouts
+from store import disk, server_clock, timeouts
 from store.database import prepared
 from store.script import Script, Statement, run
 from topics import limits, wake
@@ -65,6 +65,7 @@ class Relay:
 
     def round(self) -> bool:
         """Does one bounded step. Returns whether more is left to do at once."""
+        server_clock.follow()  # as the tasks of a worker do, which run in other processes
         if connection.connection is not self.session:
             raise TurnLost
         self.hear(0)

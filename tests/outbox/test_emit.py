@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base import clock
 from base.bounds import SERVERS_OWN
 from base.clock import now_ms
 from base.errors import TopicsError
 from outbox.relay import Relay
+from store import server_clock
 from tests.examples import examples
 from tests.outbox.clients import Clients, connecting, finish, read
 from tests.scripts import append, diff
@@ -39,6 +42,23 @@ def test_a_record_arrives_whole(client: Clients, relay: Relay) -> None:
     )
     assert second["data"] is None
     assert one.execute("SELECT bytes FROM topics_topichead").fetchone() == (len('{"b": 1,  "a": 1.10}{"m": null}null'),)
+
+
+def test_the_clock_of_a_worker_counts_neither_for_the_time_of_a_record_nor_for_its_key(
+    client: Clients, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, hour_ms = client(), 3_600_000
+    one.execute("SELECT topics.emit('orders', '1', key => 'k')")
+    finish(relay)
+    monkeypatch.setattr(server_clock.follow.__self__, "looked", -math.inf)
+    monkeypatch.setattr(clock.process, "ahead_ms", clock.process.ahead_ms - hour_ms)
+    one.execute("SELECT topics.emit('orders', '1', key => 'k')")
+    one.execute("SELECT topics.emit('orders', '2')")
+    finish(relay)
+    assert read("orders") == [1, 2]
+    latest = one.execute("SELECT max(ts) - extract(epoch FROM clock_timestamp()) * 1000 FROM topics_record").fetchone()
+    assert latest is not None
+    assert latest[0] < hour_ms // 2
 
 
 def test_many_records_arrive_in_their_order(client: Clients, relay: Relay) -> None:

@@ -24,7 +24,7 @@ from base.threads import start_thread
 from outbox.drain import LOCK, FoundRecord, Look, TurnLost, drain, look, set_aside
 from outbox.rows import MOST_ROWS, first_of
 from outbox.snapshots import SnapshotChunk, fail, look_with, next_snapshot, send, tend
-from outbox.waiting import due, next_ts, stay, try_again
+from outbox.waiting import due, is_due, next_ts, stay, try_again
 from store import disk, server_clock, timeouts
 from store.database import prepared
 from store.script import Script, Statement, run
@@ -108,7 +108,7 @@ class Relay:
 
     def try_stopped(self) -> bool:
         """Tries stopped topics that are due. Returns whether one of them has more records to try at once."""
-        if self.due_ts is None or self.due_ts > now_ms():
+        if self.due_ts is None or not is_due(self.due_ts, now_ms()):
             return False
         more = False
         for name in run(due(now_ms(), MOST_TRIES)):

@@ -17,7 +17,11 @@ from topics.read.totals import BYTES
 
 LEAST_MS, MOST_MS = 100, 10_000  # between two tries. A topic waits as long as it has waited so far, within these bounds
 
-DUE = "SELECT topic FROM outbox_stopped WHERE next_ts <= %s ORDER BY next_ts LIMIT %s"
+# No pause is longer than MOST_MS. If a pause ends later, a clock that was ahead set it.
+DUE = f"""
+SELECT topic FROM outbox_stopped WHERE next_ts NOT BETWEEN %(now)s::bigint + 1 AND %(now)s::bigint + {MOST_MS}
+ ORDER BY next_ts LIMIT %(most)s
+"""
 NEXT = "SELECT min(next_ts) FROM outbox_stopped"
 LOCK = "SELECT since_ts FROM outbox_stopped WHERE topic = %s FOR UPDATE"
 LOCK_FREE = f"{LOCK} SKIP LOCKED"  # for the relay: while `skip` holds the row of a topic, the other topics do not wait
@@ -98,7 +102,12 @@ class Tried(NamedTuple):
 
 def due(now: int, most: int) -> Script[list[str]]:
     """Returns the topics that the relay tries again now."""
-    return [name for (name,) in (yield Statement(DUE, (now, most)))]
+    return [name for (name,) in (yield Statement(DUE, {"now": now, "most": most}))]
+
+
+def is_due(next_ts: int, now: int) -> bool:
+    """Returns whether a stopped topic with this `next_ts` is due. DUE finds all of them."""
+    return not now < next_ts <= now + MOST_MS
 
 
 def next_ts() -> Script[int | None]:

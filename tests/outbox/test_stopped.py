@@ -7,7 +7,7 @@ import pytest
 from base.clock import now_ms
 from base.errors import NotFound, Throttled
 from outbox.relay import Relay
-from outbox.waiting import LOCK, retry, skip, waiting
+from outbox.waiting import LOCK, next_ts, retry, skip, waiting
 from store.script import run
 from tests.outbox.clients import Client, Clients, finish, read
 from tests.scripts import diff, put_topic
@@ -66,6 +66,18 @@ def test_a_sealed_topic_gets_no_loss_of_a_captured_table(client: Clients, relay:
     window = diff("sealed", Diff(from_seq=1, limit=1), now_ms())
     assert (window.lost, window.gap_to, window.head_seq, told()) == ("capture", 2, 2, {})
     one.execute("DROP SCHEMA shop CASCADE; TRUNCATE outbox_capture")
+
+
+def test_a_pause_that_a_clock_ahead_has_set_is_over(client: Clients, relay: Relay) -> None:
+    one = client()
+    put_topic("sealed", Config(sealed=True), now_ms())
+    emit(one, "sealed", 1)
+    finish(relay)
+    put_topic("sealed", Config(sealed=False), now_ms())
+    one.execute("UPDATE outbox_stopped SET next_ts = next_ts + 3600000")
+    relay.due_ts = run(next_ts())
+    finish(relay)
+    assert (read("sealed"), told()) == ([1], {})
 
 
 def test_a_full_topic_takes_what_fits(client: Clients, relay: Relay) -> None:

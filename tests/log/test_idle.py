@@ -232,6 +232,17 @@ def test_a_topic_whose_router_lags_stays_unsettled(transactional_db: None) -> No
     assert len(behind_unsettled(now_ms())) == 1
 
 
+def test_topics_whose_routers_lag_keep_no_other_unsettled(transactional_db: None) -> None:
+    """However many of them a step finds before the others."""
+    for name in ("a", "b", "c"):
+        put_topic(name, Config(), now_ms())
+    put_router("a-b", RouterConfig(source="a", dest="b", paused=True), now_ms())
+    put("a", "1")
+    put("c", "1")
+    assert retention.give_back_seqs(now_ms() + 60_000, limit=1) == 1
+    assert retention.give_back_seqs(now_ms() + 60_000, limit=1) == 0
+
+
 def test_a_second_sampler_of_a_minute_looks_for_its_row_alone(transactional_db: None) -> None:
     for name in ("a", "b"):
         put_topic(name, Config(), now_ms())

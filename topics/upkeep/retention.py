@@ -76,18 +76,20 @@ DELETE FROM topics_idempotencykey WHERE ctid = ANY (ARRAY(
 """
 # SKIP LOCKED leaves out a head that an append holds, because the topic is not at rest. This commit need not wait for the
 # disk. If a crash loses the commit, the topic has more reserved seqs than it needs. If the commit stays, every earlier
-# append stays, too. A topic whose routers lag stays unsettled, so that their sweep finds it (routers/tasks.py).
+# append stays, too. A topic whose routers lag stays unsettled, so that their sweep finds it (routers/tasks.py). It is left out
+# before LIMIT, because paused routers can lag for ever.
 GIVE_BACK = f"""
 UPDATE topics_topichead SET reserved_seq = head_seq, unsettled = {COUNTS} OR {RECLAIMS} OR {LEADS} OR {EXPIRES}
  WHERE topic_id = ANY (ARRAY(
        SELECT head.topic_id
-         FROM (SELECT topic_id FROM unsettled_heads()
-                WHERE reserved_seq > head_seq AND last_ts < %(rested)s LIMIT %(most)s) found
+         FROM (SELECT topic_id FROM unsettled_heads() early
+                WHERE reserved_seq > head_seq AND last_ts < %(rested)s
+                  AND NOT (routed AND EXISTS (
+                      SELECT FROM topics_cursor c
+                       WHERE c.topic_id = early.topic_id AND kind = 'router' AND seq < early.head_seq))
+                LIMIT %(most)s) found
         CROSS JOIN LATERAL (SELECT topic_id FROM topics_topichead
                              WHERE topic_id = found.topic_id AND reserved_seq > head_seq AND last_ts < %(rested)s
-                               AND NOT (routed AND EXISTS (
-                                   SELECT FROM topics_cursor c
-                                    WHERE c.topic_id = found.topic_id AND kind = 'router' AND seq < head_seq))
                                FOR UPDATE SKIP LOCKED) head))
 """
 # Uses PostgreSQL's clock, which all processes share. Otherwise a machine whose clock went back would treat times of the

@@ -11,6 +11,8 @@ from base.errors import InvalidRequest, TopicFull, TopicsError
 from contract.appending import NO_META
 from queues.rows import as_rows, first_of_tags
 from queues.schedules import next_ts, zone
+from store.database import is_locked_out
+from store.held import limited
 from store.script import Script, Statement, atomically
 from topics import limits, wake
 from topics.append.judged import append_once
@@ -22,6 +24,7 @@ from topics.heads import LOCK_HEADS
 log = logging.getLogger(__name__)
 MOST_JOBS = 500  # of one queue in one transaction
 RETRY_MS = 60_000  # after a refusal of the queue
+LOCK_MS = 100  # for a queue that another transaction holds
 REMEMBERED_MS = 7 * 86_400_000  # of a schedule whose only job has come
 # A range of the index on try_ts. Without a due schedule, the statement reads no row.
 TOPICS = """
@@ -83,7 +86,8 @@ UPDATE queues_schedule SET try_ts = %s, error = %s
 def append_due(now: int) -> Script[int]:
     """Appends the job of each due schedule, and plans the next one. Returns the number of jobs.
 
-    If a queue refuses a job, the due schedules of the queue try again after a minute.
+    If a queue refuses a job, the due schedules of the queue try again after a minute. If an application holds the queue in a
+    transaction, they try again after a second, because the other queues wait for their turn.
     """
     yield Statement(FORGET_OLD, (now - REMEMBERED_MS,))
     jobs, most = 0, MOST_JOBS
@@ -99,7 +103,8 @@ def append_due(now: int) -> Script[int]:
             yield from refuse(topic_id, name, error, now)
             count = 0
         except TopicsError as error:
-            yield from refuse(topic_id, name, error, now)
+            if not is_locked_out(error):
+                yield from refuse(topic_id, name, error, now)
             count = 0
         jobs += count
         if not count:
@@ -149,6 +154,7 @@ def append_to(name: str, now: int, most: int) -> Script[int]:
 
 def append_locked(topic: CachedTopic, now: int, most: int) -> Script[tuple[int, int] | None]:
     """Returns the number of jobs, and the head of the queue. Returns None if the topic has another version."""
+    yield limited(LOCK_MS)
     yield Statement(LOCK_HEADS, (array([topic.id]),))
     due = yield Statement(DUE, (topic.id, now, most))
     if topic.unique_tags:

@@ -419,6 +419,30 @@ def test_the_jobs_of_other_queues_do_not_wait_for_a_put_that_forgets_an_old_job(
         assert pool.submit(work).result(DEADLINE) == 1
 
 
+@pytest.mark.usefixtures("_empty")
+def test_a_queue_that_an_application_holds_delays_no_other_and_gets_its_jobs_when_it_is_free() -> None:
+    schedule("s", NOW)
+    put_topic("other", Config(type="queue"), NOW)
+    run(put_schedule("other", "s", Times(NOW, None, "UTC"), one(2), NOW))
+
+    def work() -> int:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '2s'")  # as in a worker, and shorter
+            return run(append_due(NOW))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT FROM topics_topichead WHERE topic_id = (SELECT id FROM topics_topic WHERE name = 'q') FOR UPDATE"
+        )
+        assert pool.submit(work).result(DEADLINE) == 1
+    assert jobs() == [2]
+    assert run(get_schedule("q", "s")).error is None
+    assert run(append_due(NOW)) == 1
+
+
 def waiting_for_head() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # else the transaction would see the first look again

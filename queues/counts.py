@@ -15,9 +15,10 @@ DROP = (
     "DELETE FROM queues_queue WHERE topic_id = %s",
     "DELETE FROM queues_lease WHERE topic_id = %s",
     "DELETE FROM queues_moved WHERE topic_id = %s",
-    "DELETE FROM queues_schedule WHERE topic_id = %s",
-    "DELETE FROM queues_done WHERE topic_id = %s",
 )
+# Those who write these rows hold the head, so a delete that has the head finds all of them. A schedule without its topic would be
+# due for ever.
+DROP_SCHEDULES = ("DELETE FROM queues_schedule WHERE topic_id = %s", "DELETE FROM queues_done WHERE topic_id = %s")
 
 
 def count_jobs(topic: CachedTopic, now: int, at: int | None = None) -> Script[JobCounts | None]:
@@ -37,6 +38,12 @@ def forget(known: tuple[Any, ...]) -> Script[None]:
 
 
 def drop(topic_id: int) -> Script[None]:
-    """Deletes the rows of a queue, in the transaction that deletes its topic."""
+    """Deletes the rows of a queue, in the transaction that deletes its topic. It does not hold the head yet."""
     for statement in DROP:
+        yield Statement(statement, (topic_id,))
+
+
+def drop_schedules(topic_id: int) -> Script[None]:
+    """Deletes the schedules of a queue, in the same transaction, which holds the head now."""
+    for statement in DROP_SCHEDULES:
         yield Statement(statement, (topic_id,))

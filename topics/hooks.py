@@ -42,8 +42,8 @@ class Hooks(NamedTuple):
     # Called in the same transaction, with the row locked and the head not yet (topic id, name, key of the request). Deletes the
     # objects that name the topic. Returns the names of the deleted routers.
     with_delete: Callable[[int, str, Key], Script[list[str]]]
-    # Called at the end of this transaction, when nothing new can refer to the row (topic id). Locks, in their order, objects that
-    # PostgreSQL deletes with the topic.
+    # Called at the end of this transaction, with the head locked, when nothing new can refer to the row (topic id). Locks, in
+    # their order, objects that PostgreSQL deletes with the topic, and deletes the rows that others write with the head locked.
     before_drop: Callable[[int], Script[None]]
     # Returns the names of the routers into or out of topics (ids). A page shows the names before a delete.
     named_by: Callable[[list[int]], Script[list[str]]]

@@ -75,7 +75,7 @@ def wire() -> None:
             check_dest=events.check_dest,
             before_delete=router_config.before_delete,
             with_delete=with_delete,
-            before_drop=groups.groups.before_drop,
+            before_drop=before_drop,
             named_by=stored.named_by,
             until_moved=longpoll.until_moved,
             after_delete=counts.forget_deleted,
@@ -126,6 +126,12 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
     deleted = yield from router_config.with_delete(topic_id, name, key)
     yield from counts.drop(topic_id)
     return deleted
+
+
+def before_drop(topic_id: int) -> Script[None]:
+    """Locks the groups of a topic, and deletes the schedules of a queue."""
+    yield from groups.groups.before_drop(topic_id)
+    yield from counts.drop_schedules(topic_id)
 
 
 def wire_web() -> None:

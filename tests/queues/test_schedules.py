@@ -20,6 +20,7 @@ from queues import schedules
 from queues.api.schedules import PutSchedule
 from queues.due import append_due, set_back
 from queues.schedules import Times, delete_schedule, get_schedule, next_ts, put_schedule
+from queues.state import KINDS
 from queues.tasks import SetBacks
 from store.script import run
 from tests.api.clients import ApiClient, HttpClient
@@ -28,12 +29,13 @@ from tests.examples import examples
 from tests.instances import Instance, until
 from tests.queues.test_jobs import claim
 from tests.queues.test_redrive import letters
-from tests.scripts import put_topic
+from tests.scripts import delete_topic, put_topic
 from topics import limits
 from topics.append.records import NewRecord, Rows, columns
 from topics.cache import forget_all
 from topics.config import Config
 from topics.read.totals import BYTES
+from topics.state import parse_rows, write_state
 
 NOW = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)  # the day before Europe changes its clocks
 MINUTE = 60_000
@@ -443,12 +445,35 @@ def test_a_queue_that_an_application_holds_delays_no_other_and_gets_its_jobs_whe
     assert run(append_due(NOW)) == 1
 
 
-def waiting_for_head() -> bool:
+@pytest.mark.usefixtures("_empty")
+def test_a_delete_that_waits_for_a_move_leaves_no_schedule() -> None:
+    """The move writes schedules into the sealed queue, and holds its head meanwhile."""
+    put_topic("q", Config(sealed=True), NOW)
+    kind = KINDS["schedules"]
+    fields = {"name": "s", "cron": None, "timezone": "UTC", "due_ts": NOW, "jobs": 0, "last_ts": None, "last_seq": None}
+    row = msgspec.Raw(msgspec.json.encode({**fields, "tag": None, "node": None, "data": 1}))
+
+    def work() -> None:
+        try:
+            assert delete_topic("q", False, NOW).deleted
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            assert run(write_state("q", kind, parse_rows(kind, [row]))) == 1
+            deleting = pool.submit(work)
+            until(lambda: waiting_for_head("UPDATE topics_topichead%"), "the delete that waits")
+        deleting.result(DEADLINE)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM queues_schedule")
+        assert cursor.fetchone() == (0,)
+
+
+def waiting_for_head(query: str = "%topics_topichead%FOR UPDATE%") -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # else the transaction would see the first look again
-        cursor.execute(
-            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%topics_topichead%FOR UPDATE%'"
-        )
+        cursor.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s", [query])
         return cursor.rowcount > 0
 
 

@@ -8,15 +8,19 @@ holder has let go (webhooks.py).
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import msgspec
 
+from base.outage import Pace
 from push.webhooks.config import Settings
 from push.webhooks.retry import MOST_ASKED_MS
 from push.webhooks.signing import key_of
 from store.script import Script, Statement
 
+log = logging.getLogger(__name__)
+pace = Pace()
 LEASE_MS = 10_000
 LEASE_SECONDS = 8.0  # of a lease, by the clock of its holder. The rest is for clocks that run differently
 RENEW_SECONDS = 2.5
@@ -82,8 +86,20 @@ class LeasedWebhook(NamedTuple):
 
 
 def take() -> Script[list[LeasedWebhook]]:
-    """Takes the free webhooks for this process."""
-    return [webhook(*row) for row in (yield Statement(TAKE, {"lease_ms": LEASE_MS}))]
+    """Takes the free webhooks for this process. It lets those go whose config a later version has written and this one cannot
+    read. A process of that version serves them."""
+    taken = []
+    for row in (yield Statement(TAKE, {"lease_ms": LEASE_MS})):
+        try:
+            taken.append(webhook(*row))
+        except msgspec.MsgspecError as error:
+            id, name, *_, lease, _, _, _, _ = row
+            yield from release(id, lease)
+            if pace.is_due():
+                log.warning(
+                    "This version cannot read the config of webhook %s, which a later one wrote: %s", name, error
+                )
+    return taken
 
 
 def webhook(

@@ -13,7 +13,7 @@ from django.db import connection
 
 from base.clock import now_ms
 from base.errors import Throttled
-from push.webhooks import sources, webhooks
+from push.webhooks import leases, sources, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.engine import Engine
 from push.webhooks.webhooks import PutOutcome
@@ -36,6 +36,18 @@ def new_topic(prefix: str = "") -> str:
     name = f"{prefix}engine-{next(_numbers)}"
     put_topic(name, Config(), now_ms())
     return name
+
+
+def test_a_config_of_a_later_version_keeps_no_process_from_the_others() -> None:
+    later, ours = f"later-{new_topic()}", f"ours-{new_topic()}"
+    for name in (later, ours):
+        run(webhooks.put(name, PutWebhook(url="https://example.com/", topics=[new_topic()]), OPEN, now_ms()))
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE push_webhook SET config = config || '{\"later\": 1}' WHERE name = %s", [later])
+        taken = {each.name for each in run(leases.take())}
+        cursor.execute("SELECT leased_until_ts FROM push_webhook WHERE name = %s", [later])
+        assert cursor.fetchone() == (0,)
+    assert taken & {later, ours} == {ours}
 
 
 def appended(topic: str) -> Script[dict[int, int]]:

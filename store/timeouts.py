@@ -1,7 +1,8 @@
 """PostgreSQL's timeouts for connections of a serving process: for a statement, a lock, and an idle transaction.
 
-PostgreSQL enforces these times, also for a process that was stopped or lost its machine. Migrations and management
-commands have no limits, because a person waits for them and can end them. Each time is a setting with its reason.
+PostgreSQL enforces these times, also for a process that was stopped or lost its machine. Management commands have no limits,
+because a person waits for them and can end them. Only `migrate` limits its waits for locks, and tries again. Each time is a
+setting with its reason.
 """
 
 from __future__ import annotations

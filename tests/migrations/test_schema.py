@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,8 @@ from django.db import ProgrammingError, connections
 
 from base.refusal import Refusal
 from store import objects as sqlobjects
-from tests.instances import ROOT
+from tests.deadlines import DEADLINE
+from tests.instances import ROOT, until
 from tests.migrations.databases import database, dump, environment, migrate, objects, read_objects
 from tests.migrations.test_frozen import APPS, RELEASES
 from tests.preloaded import run
@@ -226,6 +228,12 @@ def test_a_dropped_object_comes_again(changing: Changing) -> None:
     assert differing(objects(changing.url), before) == {}
 
 
+WAITS = """
+SELECT FROM pg_stat_activity
+ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER TABLE%'
+"""
+
+
 def test_migrations_go_back_to_nothing_and_forward_again(fresh: str) -> None:
     whole = objects(fresh)
     migrate(fresh, "topics", "zero")  # this also takes back the apps that depend on it
@@ -237,6 +245,30 @@ def test_migrations_go_back_to_nothing_and_forward_again(fresh: str) -> None:
     assert left == set()
     migrate(fresh)
     assert differing(objects(fresh), whole) == {}
+
+
+def test_requests_pass_a_migration_that_waits_for_a_transaction(fresh: str) -> None:
+    """Such as that of a backup. A change of a table waits for it, and everything else for the change."""
+    with database() as url:
+        migrate(url)
+        migrate(url, "topics", "0021")
+        with psycopg.connect(url) as backup, psycopg.connect(url, autocommit=True) as other:
+            backup.execute("SELECT FROM topics_idempotencykey")
+            command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+            with subprocess.Popen(
+                command, env=environment(url), cwd=ROOT, stderr=subprocess.PIPE, text=True
+            ) as process:
+                try:
+                    until(lambda: other.execute(WAITS).fetchall(), "the migration to wait")
+                    other.execute(f"SET lock_timeout = '{DEADLINE}s'")
+                    other.execute("SELECT FROM topics_idempotencykey")
+                    assert process.poll() is None
+                finally:
+                    backup.rollback()
+                said = process.communicate(timeout=DEADLINE)[1]
+        assert (process.returncode, said.count("\n")) == (0, 1)
+        assert said.startswith("a transaction uses a table that is to change")
+        assert differing(objects(url), objects(fresh)) == {}
 
 
 def test_a_database_from_before_the_first_release_is_refused_in_one_line() -> None:

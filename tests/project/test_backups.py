@@ -211,6 +211,20 @@ def test_a_file_of_another_schema_is_refused_with_both_names(desk: Desk) -> None
     assert "a.dump has topics in the schema public, and here topics has the schema events: name public as" in said
 
 
+def test_a_restore_brings_back_the_functions_for_applications(desk: Desk) -> None:
+    """A later version replaced one. The dump does not have their schema, and has the rows that say which texts were applied."""
+    definition = "SELECT pg_get_functiondef('topics.lag'::regproc)"
+    with desk.instance.connect() as connection:
+        before = connection.execute(definition).fetchall()
+        connection.execute("ALTER FUNCTION topics.lag COST 7")
+        connection.execute("UPDATE store_object SET digest = 'later' WHERE name = 'door/functions/topics.lag'")
+    with desk.stopped():
+        desk.done("restore", "a.dump", "--force")
+    desk.instance.start()
+    with desk.instance.connect() as connection:
+        assert connection.execute(definition).fetchall() == before
+
+
 def test_a_failed_backup_leaves_no_file(desk: Desk) -> None:
     with desk.instance.connect() as connection:
         connection.execute("REVOKE SELECT ON routers_router FROM CURRENT_USER")

@@ -18,7 +18,9 @@ SET bytea_output = hex;
 SET standard_conforming_strings = on;
 SET array_nulls = on;
 SET statement_timeout = 0;
-SET lock_timeout = 0
+SET lock_timeout = 0;
+SET idle_in_transaction_session_timeout = 0;
+SET idle_session_timeout = 0
 """
 
 

@@ -225,6 +225,16 @@ def test_a_restore_brings_back_the_functions_for_applications(desk: Desk) -> Non
         assert connection.execute(definition).fetchall() == before
 
 
+def test_a_backup_may_take_longer_than_a_limit_of_its_role(desk: Desk) -> None:
+    """The session with the snapshot is idle while pg_dump reads."""
+    with desk.instance.connect() as connection:
+        connection.execute("ALTER ROLE CURRENT_USER SET idle_in_transaction_session_timeout = '1ms'")
+        try:
+            desk.done("backup", "b.dump")
+        finally:
+            connection.execute("ALTER ROLE CURRENT_USER RESET idle_in_transaction_session_timeout")
+
+
 def test_a_failed_backup_leaves_no_file(desk: Desk) -> None:
     with desk.instance.connect() as connection:
         connection.execute("REVOKE SELECT ON routers_router FROM CURRENT_USER")

@@ -32,6 +32,8 @@ HOSTILE = {
     "array_nulls": "off",
     "statement_timeout": "1h",
     "lock_timeout": "1h",
+    "idle_in_transaction_session_timeout": "1h",
+    "idle_session_timeout": "1h",
 }
 
 
@@ -69,7 +71,8 @@ def _hostile(transactional_db: None) -> Iterator[None]:
 def test_each_connection_has_the_same_settings() -> None:
     with ThreadPoolExecutor(1) as threads:
         loop, thread = asyncio.run(of_an_event_loop()), threads.submit(of_a_thread).result()
-    limits = NAMES.index("statement_timeout"), NAMES.index("lock_timeout")  # which an event loop has of its own
+    own = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")  # of an event loop
+    limits = [NAMES.index(name) for name in own]
     assert thread == WANTED
     assert [each for place, each in enumerate(loop) if place not in limits] == [
         each for place, each in enumerate(WANTED) if place not in limits

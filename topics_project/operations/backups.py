@@ -29,6 +29,7 @@ from base.refusal import Refusal
 from base.units import counted, size
 from embedded.programs import clients
 from store.database import translating
+from store.session import RELIED_ON
 from store.sessions import connect
 from topics.heads import HEADS_FIT
 from topics.schema import ENTER, make
@@ -352,6 +353,7 @@ def last_line(said: bytes) -> str:
 def connected() -> Iterator[psycopg.Connection[Any]]:
     """Connects to the database. Errors of PostgreSQL become errors of topics."""
     with translating(), connect() as session:
+        session.execute(RELIED_ON)
         session.execute(ENTER)
         yield session
 

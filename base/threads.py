@@ -11,7 +11,7 @@ from base.refusal import Refusal
 def start_thread(name: str, work: Callable[..., object], *arguments: object) -> None:
     """Starts a thread that ends with the process. Raises Refusal if this machine has none to give, and so ends the process.
 
-    Its supervisor starts it again. Celery only logs any other error of what it calls at the start, and the process would go on
+    Its supervisor starts it again. Celery only logs any other error of what it calls at the start, and the process would continue
     without the thread.
     """
     try:

@@ -131,7 +131,7 @@ class Gateway:
         made: dict[str, VirtualClusterPlace],
         shared: list[tuple[ClusterDefinition, Cluster]],
     ) -> None:
-        """Adds the virtual clusters to `made`, and new clusters to `shared`. Raises Faulty, and what a plugin raises."""
+        """Adds the virtual clusters to `made`, and new clusters to `shared`. Raises Faulty, or the error of a plugin."""
         old = self.configuration
         builder = Builder(configuration, self.folder, shared)
         faults: list[Fault] = []

@@ -183,7 +183,7 @@ class Duplication:
     async def bring_some(self, context: RouterContext, copy: TopicCopy, topics: Iterable[str]) -> None:
         """Copies missing records of some topics, until it is time for a sweep, which brings the rest.
 
-        A sweep also tells what cannot be copied. Raises TopicsError if a server does not answer.
+        A sweep also reports topics that cannot be copied. Raises TopicsError if a server does not answer.
         """
         now = asyncio.get_running_loop().time
         for topic in topics:

@@ -16,7 +16,7 @@ class Running:
     """Runs the dispatcher. The constructor returns once the dispatcher is ready."""
 
     def __init__(self) -> None:
-        """Raises what keeps the dispatcher from its start: RuntimeError without a free thread, or OSError of a file."""
+        """Raises RuntimeError if no thread is free, and OSError for a file that cannot be read."""
         self.loop = asyncio.new_event_loop()
         self.ready: Future[None] = Future()
         self.thread = threading.Thread(target=self.run, name="dispatcher", daemon=True)

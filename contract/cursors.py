@@ -11,6 +11,7 @@ from base.errors import InvalidRequest
 from contract.reading import Seq
 
 Edge = Annotated[Literal["head", "earliest"], Meta(title="Edge")]
+CursorKind = Literal["named", "router", "pipeline", "subscription", "webhook"]  # the kind of its owner, if it has one
 
 
 class CursorFields(msgspec.Struct):

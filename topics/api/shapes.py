@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from contract.config import TopicType
+from contract.cursors import CursorKind
 from contract.names import OF_TOPIC, NamedRouter, NamedTopic
 from topics.config import WholeConfig
 from wire.paging import NextCursor
@@ -237,7 +238,7 @@ class CursorShown(msgspec.Struct, kw_only=True):
     topic: TopicName
     cursor: str
     """The cursor's name."""
-    kind: str
+    kind: CursorKind
     """`named`, or the kind of the owner: `router`, `pipeline`, `subscription`, `webhook`. A cursor with an owner is read-only."""
     seq: int
     """The last seq that the reader has read."""

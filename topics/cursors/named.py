@@ -11,7 +11,7 @@ from django.conf import settings
 
 from base.errors import AboveHead, CursorMoved, Incompatible, NotFound
 from base.names import check_router_name, check_topic_name
-from contract.cursors import CursorFields
+from contract.cursors import CursorFields, CursorKind
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import absent
@@ -71,7 +71,7 @@ class ShownCursor(NamedTuple):
 
     id: int
     name: str
-    kind: str
+    kind: CursorKind
     seq: int
     lag: int
     oldest_unread_ms: int | None
@@ -130,7 +130,14 @@ def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[ShownCurs
 
 
 def shown(
-    id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int, sealed: bool
+    id: int,
+    name: str,
+    kind: CursorKind,
+    seq: int,
+    lag: int,
+    oldest_unread_ms: int | None,
+    updated_ts: int,
+    sealed: bool,
 ) -> ShownCursor:
     # Clocks of several machines differ a little, so the age could be negative.
     age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,14 +84,20 @@ def test_only_an_append_under_a_key_is_sent_again(gateways, adds_keys: bool, own
         assert all((b"idempotency-key: gateway-" in each) == adds_keys for each in appends)
 
 
-@pytest.mark.parametrize("by", ["itself", "SIGHUP"])
-def test_an_upstreams_key_is_replaced_while_the_gateway_runs(gateways, tmp_path: Path, by: str) -> None:
+def upstream_with_key(key: Path) -> tuple[Served, dict[str, Any]]:
+    """Returns a server that answers with the key that it got, and the configuration of a gateway with this file of its key."""
     upstream = Served(lambda request: Response(200, [], request.header(b"authorization") or b""))
-    key = tmp_path / "key"
     key.write_text("first")
     made = configuration(upstream.listen())
     made["filterDefinitions"] = [{"name": "key", "type": "ApiKey", "config": {"keyFile": str(key)}}]
     made["routerDefinitions"][0]["routes"][0]["filters"] = ["key"]
+    return upstream, made
+
+
+@pytest.mark.parametrize("by", ["itself", "SIGHUP"])
+def test_an_upstreams_key_is_replaced_while_the_gateway_runs(gateways, tmp_path: Path, by: str) -> None:
+    key = tmp_path / "key"
+    upstream, made = upstream_with_key(key)
     try:
         gateway = gateways(made)
         client = gateway.client()
@@ -109,12 +116,8 @@ def test_an_upstreams_key_is_replaced_while_the_gateway_runs(gateways, tmp_path:
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can limit another process")
 def test_a_changed_key_counts_also_if_its_file_could_not_be_read_at_first(gateways, tmp_path: Path) -> None:
     """No descriptor is free meanwhile, so the file can be looked at, but not opened."""
-    upstream = Served(lambda request: Response(200, [], request.header(b"authorization") or b""))
     key = tmp_path / "key"
-    key.write_text("first")
-    made = configuration(upstream.listen())
-    made["filterDefinitions"] = [{"name": "key", "type": "ApiKey", "config": {"keyFile": str(key)}}]
-    made["routerDefinitions"][0]["routes"][0]["filters"] = ["key"]
+    upstream, made = upstream_with_key(key)
     try:
         gateway = gateways(made)
         client, pid = gateway.client(), gateway.process.pid

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -211,11 +212,7 @@ def test_a_record_whose_dead_letter_is_refused_stays_before_the_others_of_its_li
     endpoint = Endpoint([ALWAYS, 0], [])
 
     async def test() -> None:
-        store, asked = here(), clock()
-        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
-        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
-        task = asyncio.create_task(serving.serve())
-        try:
+        async with serving_of(name, endpoint) as (store, serving):
             while not serving.settled:
                 await asyncio.sleep(0.005)
             if later:
@@ -228,10 +225,6 @@ def test_a_record_whose_dead_letter_is_refused_stays_before_the_others_of_its_li
             await store.drive(put_topic(dead, Config(sealed=False), now_ms()))
             while not endpoint.good:
                 await asyncio.sleep(0.005)
-        finally:
-            serving.stop()
-            await task
-            await store.close()
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert (letters(name), endpoint.good) == ([0], [1])
@@ -281,17 +274,11 @@ def test_the_former_secret_signs_for_its_time_also_while_one_process_serves_the_
     endpoint.signatures = []
 
     async def test() -> None:
-        store, asked = here(), clock()
-        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
-        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
-        task = asyncio.create_task(serving.serve())
-        while endpoint.signatures[-1:] != [1]:
-            await store.drive(send_test(name))
-            serving.look_again()
-            await asyncio.sleep(0.05)
-        serving.stop()
-        await task
-        await store.close()
+        async with serving_of(name, endpoint) as (store, serving):
+            while endpoint.signatures[-1:] != [1]:
+                await store.drive(send_test(name))
+                serving.look_again()
+                await asyncio.sleep(0.05)
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert endpoint.signatures == sorted(endpoint.signatures, reverse=True)
@@ -354,18 +341,10 @@ def test_a_success_of_a_call_under_way_ends_no_pause_that_the_endpoint_asked_for
     endpoint = Busy([], [])
 
     async def test() -> None:
-        store, asked = here(), clock()
-        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
-        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
-        task = asyncio.create_task(serving.serve())
-        try:
+        async with serving_of(name, endpoint) as (store, _):
             # A call begins with the outcome of another, so the third one would come before this is stored.
             while not await store.drive(page_of_deliveries(hook.id, LogFilter(state="delivered"), 2**62, 9)):
                 await asyncio.sleep(0.005)
-        finally:
-            serving.stop()
-            await task
-            await store.close()
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE))
     assert endpoint.calls == [[0], [1]]
@@ -373,6 +352,24 @@ def test_a_success_of_a_call_under_way_ends_no_pause_that_the_endpoint_asked_for
         cursor.execute("SELECT retry_ts, failures FROM push_webhook WHERE id = %s", [hook.id])
         ((retry_ts, failures),) = cursor.fetchall()
     assert (retry_ts > now_ms(), failures) == (True, 0)
+
+
+@asynccontextmanager
+async def serving_of(name: str, endpoint: Endpoint) -> AsyncIterator[tuple[Loop, WebhookServing]]:
+    """Serves the webhook within this block."""
+    store = here()
+    try:
+        asked = clock()
+        (webhook,) = [each for each in await store.drive(leases.take()) if each.name == name]
+        serving = WebhookServing(store, cast("Caller", endpoint), webhook, asked, lambda source, serving: None)
+        task = asyncio.create_task(serving.serve())
+        try:
+            yield store, serving
+        finally:
+            serving.stop()
+            await task
+    finally:
+        await store.close()
 
 
 async def serve_until_let_go(name: str, endpoint: Endpoint) -> None:

@@ -20,12 +20,12 @@ DECLARE
 BEGIN
     SELECT * INTO known FROM outbox_capture WHERE id = p_id;
     PERFORM capture_check_snapshot(known.relid, known.key, known.columns);
-    SELECT string_agg(format('%I', name), ', ') INTO whole FROM capture_columns(known.relid, known.key, known.columns);
-    SELECT string_agg(format('%I', name), ', ' ORDER BY key_place), string_agg(format('concat(%I)', name), ', ' ORDER BY key_place),
-           string_agg(format('%L::%s', known.after[key_place], type), ', ' ORDER BY key_place)
-      INTO names, texts, start
-      FROM capture_columns(known.relid, known.key, known.columns)
-     WHERE key_place > 0;
+    SELECT string_agg(format('%I', name), ', '),
+           string_agg(format('%I', name), ', ' ORDER BY key_place) FILTER (WHERE key_place > 0),
+           string_agg(format('concat(%I)', name), ', ' ORDER BY key_place) FILTER (WHERE key_place > 0),
+           string_agg(format('%L::%s', known.after[key_place], type), ', ' ORDER BY key_place) FILTER (WHERE key_place > 0)
+      INTO whole, names, texts, start
+      FROM capture_columns(known.relid, known.key, known.columns);
     -- The entries come in the order of the rows, so each has the key at the same place. No other column is read, because PostgreSQL
     -- would compute the virtual generated ones, and their expression can fail.
     FOR entry, reached IN EXECUTE format(

@@ -37,7 +37,7 @@ def stamp_or_none(file: Path) -> Stamp | None:
 
 
 class WatchedFiles(Generic[Value]):
-    """`value` is what `read` returns for some files.
+    """The value of some files. `read` returns it from their present versions.
 
     If a later version is missing or invalid, the error is logged once, and the last good value stays. Each look reads that
     version again, because the error can pass without a change of the files, for example when a file descriptor is free again.

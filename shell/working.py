@@ -174,7 +174,7 @@ class Worker:
                 return
 
     def give_back(self, jobs: list[ClaimedJob], error: OSError) -> None:
-        """Gives back jobs whose command does not start. Raises Refusal if it would start for no other job.
+        """Gives back jobs. Their command did not start because of `error`. Raises Refusal if it would start for no other job.
 
         Otherwise all jobs of the queue would become dead letters, for example while the program is missing.
         """

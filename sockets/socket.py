@@ -502,7 +502,7 @@ class Socket(asyncio.Protocol):
             self.end_if_answered()
 
     def drop(self, error: Exception, message: bytes, started: float) -> None:
-        """Refuses a message of the inbox, whose bytes were held."""
+        """Refuses a message of the inbox, and releases its bytes."""
         limits.bodies.release(len(message))
         self.refuse_message(error, message, started)
 

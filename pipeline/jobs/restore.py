@@ -93,7 +93,7 @@ def because(left_out: Sequence[int], most: int) -> str:
 
 
 def chosen(files: Files, source: str, known: list[Segment], options: Restore) -> int:
-    """Returns the topic's id in the archive, whose segments of the name are `known`.
+    """Returns the topic's id in the archive. `known`: the segments of the archive with the name.
 
     Raises NotFound, or Refusal if several topics had the name and no epoch is given.
     """

@@ -183,9 +183,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end["seq"] = max(end["seq"], after[name])
         if isinstance(limit, ReadMaxRows):
             share(after, ends, limit.max_rows)
-        return (
-            start if ends == reached(start) else self.planned(after, ends)
-        )  # Spark begins a batch if anything differs
+        # Spark begins a batch if anything differs from the start, also the plan alone.
+        return start if ends == reached(start) else self.planned(after, ends)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns the ranges of a batch, by topic and seq. Topics without new records have none. Raises DataLoss."""

@@ -16,8 +16,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Handling:
     """Handles the signals for all workers and members of the main thread, or of an event loop: the first signal ends them all.
 
-    A handler of the application for SIGTERM is called at once, too. What it raises, such as SystemExit, is raised when all of
-    them have ended, because it would cut off running jobs. `soon`: calls a function outside of the handler of a signal.
+    A handler of the application for SIGTERM is called at once, too. Its exception, such as SystemExit, is raised after the last
+    of them has ended, because otherwise it would cut off running jobs. `soon`: calls a function outside of the handler of a
+    signal.
     """
 
     def __init__(self, soon: Callable[[Callable[[], None]], object] = lambda call: call()) -> None:

@@ -57,7 +57,7 @@ def emit_saved(
     using: str,
     **more: Any,
 ) -> None:
-    """Runs in the transaction that saves the row. `raw`: a fixture, whose rows can refer to rows that come later."""
+    """Runs in the transaction that saves the row. `raw`: the row comes from a fixture. It can refer to later rows."""
     if not raw:
         data = as_stored(instance, update_fields, using).event()
         emit(instance.topic, {"op": "created" if created else "updated", "data": data}, tag=str(instance.pk))

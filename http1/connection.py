@@ -77,6 +77,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: ConnectionServer, limits: Limits, state: dict[str, Any]) -> None:
         self.server, self.limits, self.state = server, limits, state
         self.phase = OPEN
+        self.is_over = False  # whether no more answers are written
         self.deadline = NEVER
         self.origin = ""
         self.reader = RequestReader(self)
@@ -87,11 +88,6 @@ class Connection(asyncio.Protocol):
         self.lingered = 0  # bytes that the client has sent while LINGERING
 
     @property
-    def is_over(self) -> bool:
-        """Whether no more answers are written."""
-        return self.phase is ENDED or self.phase is LINGERING
-
-    @property
     def is_draining(self) -> bool:
         return self.server.draining
 
@@ -99,6 +95,9 @@ class Connection(asyncio.Protocol):
     def is_last(self) -> bool:
         """Whether the connection ends after its next answer."""
         return self.server.draining or SPARE in self.state
+
+    def become(self, phase: ConnectionPhase) -> None:
+        self.phase, self.is_over = phase, phase is ENDED or phase is LINGERING
 
     # -- The transport -----------------------------------------------------------------------------------------------
 
@@ -115,12 +114,15 @@ class Connection(asyncio.Protocol):
         self.mark()
 
     def data_received(self, data: bytes) -> None:
-        if self.reader.state is reader.STOPPED:
+        before = self.reader.state
+        if before is reader.STOPPED:
             self.linger(len(data))
             return
         self.reader.receive(data)
         self.start()
-        self.mark()
+        # The head of a request that arrived whole has set its deadline, or the answer has.
+        if self.paused or before is not reader.BETWEEN or self.reader.state is not reader.BETWEEN:
+            self.mark()
 
     def eof_received(self) -> bool:
         """Handles the end of the client's data. The client may still read, so the server sends answers that finish soon."""
@@ -128,14 +130,14 @@ class Connection(asyncio.Protocol):
         queue, state = self.exchanges.queue, self.reader.state
         if state is reader.STOPPED or state is reader.BODY or not queue or queue[0].state is BEGUN:
             return False  # the transport closes, because no client reads the rest of a stream
-        self.phase = HALF_CLOSED
+        self.become(HALF_CLOSED)
         queue[-1].ends = True
         self.handlers.hang_up()
         self.mark()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.phase = ENDED
+        self.become(ENDED)
         self.server.leave(self)
         self.reader.cut_off()
         self.reader.stop()
@@ -191,7 +193,7 @@ class Connection(asyncio.Protocol):
         self.handlers.start()
         if self.handlers.waiting:
             self.pause(PIPELINE)
-        else:
+        elif self.paused:
             self.resume(PIPELINE)
 
     # -- Bodies (http1.body.Source) ----------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class Connection(asyncio.Protocol):
     def hand_over(self, answer: Upgrade) -> None:
         """Gives the socket away, after a 101."""
         self.server.leave(self)
-        self.phase = ENDED
+        self.become(ENDED)
         if self.paused:
             self.transport.resume_reading()
         answer.take_over(self.server, self.transport, self.reader.rest)
@@ -261,11 +263,11 @@ class Connection(asyncio.Protocol):
         self.handlers.waiting.clear()
         self.reader.stop()
         if self.phase is HALF_CLOSED or not self.transport.can_write_eof():
-            self.phase = ENDED
+            self.become(ENDED)
             self.transport.close()
             return
         self.transport.write_eof()
-        self.phase = LINGERING
+        self.become(LINGERING)
         self.paused = 0
         self.transport.resume_reading()
         self.deadline = self.loop.time() + self.limits.linger_seconds

@@ -82,18 +82,19 @@ class Exchanges:
         assert isinstance(answer.body, bytes)
         if self.connection.is_over:
             return
-        if isinstance(answer, Upgrade) and exchange is self.upgrade:
+        if exchange is self.upgrade and isinstance(answer, Upgrade):
             self.hand_over(exchange, answer)
             return
-        body, request = answer.body, exchange.request
-        parts = [status_line(answer.status)]
+        status, body, request = answer.status, answer.body, exchange.request
+        parts = [status_line(status)]
         for name, value in answer.headers:
             parts += name, b": ", value, b"\r\n"
         if request is not None:
             for name, value in request.added:
                 parts += name, b": ", value, b"\r\n"
-        if answer.status not in BODILESS:
-            # An answer to a HEAD may know the length without the body.
+        if status in BODILESS:
+            body = b""
+        else:  # an answer to a HEAD may know the length without the body
             parts.append(b"content-length: %d\r\n" % (len(body) if answer.length is None else answer.length))
         # The connection ends if either side wants it, or if the request's body was not read.
         if answer.close or self.connection.is_last or (request is not None and not request.body.complete):
@@ -103,7 +104,7 @@ class Exchanges:
         elif request is not None and request.version == "1.0":
             parts.append(b"connection: keep-alive\r\n")
         parts.append(b"\r\n")
-        if body and (request is None or request.method != "HEAD") and answer.status not in BODILESS:
+        if body and (request is None or request.method != "HEAD"):
             parts.append(body)
         self.write(exchange, b"".join(parts))
         self.finish(exchange)

@@ -75,6 +75,7 @@ class RequestReader:
 
     def __init__(self, connection: ReadConnection) -> None:
         self.connection, self.limits = connection, connection.limits
+        self.most_bytes, self.most_fields = self.limits.head_bytes, self.limits.head_fields  # of a head
         self.parser = httptools.HttpRequestParser(self)
         self.state = BETWEEN
         self.current: Request | None = None
@@ -103,7 +104,12 @@ class RequestReader:
         self.unfinished += len(data)
         if data:
             self.feed(data, is_between)
-        if self.unfinished > self.limits.head_bytes and self.state in (HEAD, BODY):
+        if self.state is not BETWEEN:
+            self.bound(before)
+
+    def bound(self, before: ReaderState) -> None:
+        """Bounds a request that has not arrived whole. `before`: the state before the last data."""
+        if self.unfinished > self.most_bytes and self.state in (HEAD, BODY):
             self.refuse(head_too_large(self.limits))
         if self.state in (METHOD, HEAD) and (before not in (METHOD, HEAD) or self.connection.deadline == NEVER):
             self.connection.deadline = self.connection.loop.time() + self.limits.head_seconds
@@ -206,20 +212,22 @@ class RequestReader:
     def on_url(self, url: bytes) -> None:
         if self.state is not RESUMING:
             self.target += url
-            self.count(len(url))
+            self.head_size += len(url)
+            if self.head_size > self.most_bytes:
+                raise self.too_large()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.state is RESUMING:
             return
-        self.count(len(name) + len(value) + 4)
+        self.head_size += len(name) + len(value) + 4
+        if self.head_size > self.most_bytes or len(self.headers) >= self.most_fields:
+            raise self.too_large()
         if self.state is HEAD:  # trailers are ignored
             self.headers.append((name.lower(), value))
 
-    def count(self, size: int) -> None:
-        self.head_size += size
-        if self.head_size > self.limits.head_bytes or len(self.headers) >= self.limits.head_fields:
-            self.refusal = head_too_large(self.limits)
-            raise self.refusal
+    def too_large(self) -> Refused:
+        self.refusal = head_too_large(self.limits)
+        return self.refusal
 
     def on_headers_complete(self) -> None:
         if self.state is RESUMING:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from http1 import BrokenOff, Limits, Refused, Request, Response, Server, Upgrade, Writer, WrittenAnswer
+from http1.connection import Connection
+from http1.reader import BETWEEN
 from tests.deadlines import DEADLINE
 from tests.http1.served import TEXT, Served, at_once, parts, rest, some, statuses
 from tests.instances import until
@@ -325,6 +327,19 @@ def waiting(serve) -> Waiting:
     served = serve(at_once)
     served.server.handler = Waiting(served)
     return served.server.handler
+
+
+def test_a_handler_may_take_its_time_after_a_body_in_parts(waiting: Waiting) -> None:
+    with waiting.served.connection() as opened:
+        opened.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc")
+        until(lambda: waiting.waits, "the request")
+        opened.sendall(b"def")
+        (connection,) = waiting.served.server.connections
+        assert isinstance(connection, Connection)
+        until(lambda: connection.reader.state is BETWEEN, "the rest of the body")
+        waiting.served.later(600)
+        waiting.go()
+        assert statuses(some(opened, b"\r\n\r\n6")) == [200]
 
 
 EXPECT = b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n"

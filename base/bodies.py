@@ -28,16 +28,16 @@ class Bodies:
         """Counts another `size` bytes. Raises Throttled if the process holds too many."""
         # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
         if self.most and self.bytes + size > self.most:
-            raise Throttled(
-                f"the bodies of current requests have {self.bytes} bytes: try again later",
-                limit="bodies_bytes",
-                max=self.most,
-            )
+            raise self.refusal()
         self.bytes += size
 
     def release(self, size: int) -> None:
         """Counts `size` bytes less."""
         self.bytes -= size
+
+    def refusal(self) -> Throttled:
+        why = f"the bodies of current requests have {self.bytes} bytes: try again later"
+        return Throttled(why, limit="bodies_bytes", max=self.most)
 
 
 async def gathered(arriving: ArrivingBody, most: int, hold: Callable[[int], object]) -> bytes:

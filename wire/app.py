@@ -69,11 +69,11 @@ STREAM_ALLOWS = ((b"allow", b"GET, OPTIONS"),)
 
 
 class Target(NamedTuple):
-    """A decoded path, and its stream, WebSocket or endpoints. If all are None, Django may know the path."""
+    """A decoded path, and its stream or WebSocket, or its endpoints. If all are None, Django may know the path."""
 
     path: str
-    stream: Opening | None
-    socket: Opening | None
+    opening: Opening | None
+    is_socket: bool
     found: Matched | None
 
 
@@ -105,27 +105,29 @@ class App:
         request.added.append((b"date", date(int(time.time()))))
         identify(request)
         try:
-            path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
+            path, opening, is_socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
         except NotFound as unknown:
             return self.refuse(request, headers, refusal(unknown, time.perf_counter()))
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
             return self.refuse(request, headers, refusal(error, time.perf_counter()))
         if SPARE in request.state and path not in hosts.PROBES:
             return self.refuse(request, headers, refusal(none_free(), time.perf_counter()))
-        if request.method != "GET" and (socket is not None or stream is not None):
+        if opening is not None and request.method != "GET":
             return self.refuse(request, headers, not_a_stream(request.method))
-        if socket is not None:
-            return self.opening(socket, request, path, query, headers)
-        if request.is_upgrade and headers.get(b"upgrade", b"").lower() == b"websocket":
+        if request.is_upgrade and not is_socket and headers.get(b"upgrade", b"").lower() == b"websocket":
             return Response(403)
-        if stream is not None:
-            return self.opening(stream, request, path, query, headers)
+        if opening is not None:
+            return self.opening(opening, request, path, query, headers)
         return self.request(found, request, path, query, headers)
 
     def look_up(self, raw: bytes) -> Target:
         path = decoded(raw.decode("latin-1"))
+        socket = self.socket_at(path)
         return Target(
-            path, self.routes.stream_at(path) or self.stream_at(path), self.socket_at(path), self.routes.find(path)
+            path,
+            socket or self.routes.stream_at(path) or self.stream_at(path),
+            socket is not None,
+            self.routes.find(path),
         )
 
     def opening(self, opening: Opening, request: Request, path: str, query: bytes, headers: Headers) -> WrittenAnswer:
@@ -195,9 +197,9 @@ class App:
     ) -> Answer:
         """Answers a call of an API in this event loop. `media`: the negotiated media type of the answer."""
         found.api.check(request.target, headers)
-        key, method = await who(found.api, request.origin, headers), request.method
-        request.context.holder = key.holder
-        with limits.under_way(key.holder) as held:
+        key, method, context = await who(found.api, request.origin, headers), request.method, request.context
+        context.holder = key.holder
+        with limits.under_way(context.holder) as held:
             if method == "OPTIONS":
                 return fast_path.options(found.endpoints)
             endpoint = fast_path.endpoint_of(found.endpoints, method, media)
@@ -207,13 +209,16 @@ class App:
                 if endpoint.scope is not None and upload.can_be_large(request, headers):
                     endpoint.check(key, found.arguments)  # a key without the scope costs no large body
                 body = await upload.read(request, headers, most, held)
-                if elapsed(started) > FRESH_SECONDS:  # a body can take minutes, and its key can be revoked meanwhile
-                    key = await who(found.api, request.origin, headers)
+            context.called = time.perf_counter()
+            if (
+                context.called - started > FRESH_SECONDS
+            ):  # a body can take minutes, and its key can be revoked meanwhile
+                key = await who(found.api, request.origin, headers)
             origin = client.origin(request.origin, headers)
             call: fast_path.Request = Call(key, headers, query, body, origin, started, str(media))
-            request.context.call, request.context.called = call, time.perf_counter()
+            context.call = call
             answer = await fast_path.answer(endpoint, call, found.arguments)
-            if endpoint.scope == "read" and elapsed(request.context.called) > FRESH_SECONDS:
+            if endpoint.scope == "read" and elapsed(context.called) > FRESH_SECONDS:
                 # A long poll must not show records to a key that was revoked, or that lost the scope or the prefix.
                 endpoint.check(await who(found.api, request.origin, headers), found.arguments)
             return answer

@@ -20,15 +20,13 @@ class ServerBodies(Bodies):
 
     __slots__ = ()
 
-    def hold(self, size: int) -> None:
-        try:
-            super().hold(size)
-        except Throttled as error:
-            metrics.throttled(error.detail["limit"])
-            raise
+    def refusal(self) -> Throttled:
+        error = super().refusal()
+        metrics.throttled(error.detail["limit"])
+        return error
 
     def release(self, size: int) -> None:
-        super().release(size)
+        self.bytes -= size
         if size >= memory.LARGE_BYTES:
             memory.let_go(size)
 
@@ -66,7 +64,8 @@ class under_way:
         return self
 
     def __exit__(self, *_: object) -> None:
-        bodies.release(self.bytes)
+        if self.bytes:
+            bodies.release(self.bytes)
         others = in_flight.pop(self.holder) - 1  # removed at 0, because addresses would otherwise accumulate
         if others:
             in_flight[self.holder] = others

@@ -14,7 +14,7 @@ BEHIND_PROXY: bool = settings.TOPICS_TLS_PROXY
 
 def address(peer: str, headers: dict[bytes, bytes]) -> str:
     """Returns the address of the client, see told(). Returns an empty text for an unreadable address."""
-    return told(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+    return network(origin(peer, headers))
 
 
 def told(peer: str, forwarded: str) -> str:

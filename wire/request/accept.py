@@ -24,6 +24,8 @@ def negotiated(method: str, headers: dict[bytes, bytes], media: tuple[str, ...])
     If a program prefers text/html, it gets another type that it accepts, or else the first of `media`.
     """
     accept = headers.get(b"accept", ANYTHING)
+    if accept in USUAL and media[0] == JSON:
+        return JSON
     found = choose(accept, media)
     if found != HTML or is_browser(method, headers):
         return found
@@ -52,8 +54,6 @@ def choose(accept: bytes, media: tuple[str, ...]) -> str | None:
 
     Of equal types, the type that the client names most exactly wins, then the first of `media`.
     """
-    if accept in USUAL and media[0] == JSON:
-        return JSON
     return chosen(accept[:LONGEST], media)
 
 

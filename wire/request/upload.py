@@ -53,10 +53,14 @@ async def read(request: Request, headers: dict[bytes, bytes], most: int, held: u
     if length > SMALL:
         await turns.take(held.holder, length)
     zipped = b"content-encoding" in headers and is_gzip(headers[b"content-encoding"])
-    try:
-        body = await gathered(arriving, most, held.hold)
-    except Refused as error:  # the framing is wrong, or the client was too slow
-        raise InvalidRequest(error.message) from error
+    if length and arriving.complete:  # most bodies arrive together with their head
+        body = arriving.take()
+        held.hold(length)
+    else:
+        try:
+            body = await gathered(arriving, most, held.hold)
+        except Refused as error:  # the framing is wrong, or the client was too slow
+            raise InvalidRequest(error.message) from error
     if arriving.length is None and len(body) > SMALL:
         await turns.take(held.holder, len(body))
     return await unzipped(body, most, held) if zipped else body

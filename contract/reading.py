@@ -66,6 +66,8 @@ class PageFields(ReadFields):
 
     def check_start(self) -> None:
         """Raises InvalidRequest for fields that exclude each other."""
+        if self.tail is None and self.from_ts is None and self.order == "asc":
+            return  # as most reads
         start = {"from_seq": self.from_seq > 0, "from_ts": self.from_ts is not None}
         others: dict[str, bool] = {}
         chosen = "tail" if self.tail is not None else "order: desc" if self.order == "desc" else "from_ts"

@@ -98,7 +98,7 @@ class Window(NamedTuple):
 
 def check_nodes(node: str | list[str] | None) -> list[str] | None:
     """Returns the reader's own nodes. Raises InvalidRequest for too many nodes, and for a node that no record can have."""
-    return nodes_of(node, MAX_NODES, MAX_NODE_BYTES) or None
+    return None if node is None else nodes_of(node, MAX_NODES, MAX_NODE_BYTES) or None
 
 
 def match_of(text: str) -> Match:
@@ -205,13 +205,14 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
     if wanted.from_ts is not None:
         wanted.from_seq = yield from seq_before(name, wanted.from_ts, clock())
     may_wait = wanted.wait_ms > 0
-    ends = time.monotonic() + min(wanted.wait_ms, LONGEST_WAIT_MS) / 1000
+    ends = time.monotonic() + min(wanted.wait_ms, LONGEST_WAIT_MS) / 1000 if may_wait else 0.0
     while True:
         topic, window = yield from read_window(name, wanted, clock())
         if wanted.from_ts is not None:
             window = window.for_a_start_at(wanted.from_seq)
-        left = ends - time.monotonic()
-        if not may_wait or left <= 0 or window.sealed or window.tells(wanted.from_seq):
+        if not may_wait or window.sealed or window.tells(wanted.from_seq):
+            return window
+        if (left := ends - time.monotonic()) <= 0:
             return window
         may_wait = yield UntilMoved(topic.id, window.head_seq, left)
 

@@ -10,6 +10,8 @@ CREATE OR REPLACE FUNCTION topic_mark(
 ) RETURNS TABLE (seq bigint, size integer)
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
+DECLARE
+    marked integer;
 BEGIN
     RETURN QUERY
     UPDATE topics_record_logged SET deleted = true
@@ -19,6 +21,10 @@ BEGIN
                                  WHERE topic_id = p_topic_id AND seq = asked.seq AND NOT deleted
                                    AND (p_expired_ts IS NULL OR ts >= p_expired_ts) OFFSET 0) own))
     RETURNING seq, size;
+    GET DIAGNOSTICS marked = ROW_COUNT;
+    IF marked = cardinality(p_seqs) THEN  -- as in most topics, which have no volatile records
+        RETURN;
+    END IF;
     RETURN QUERY
     UPDATE topics_record_volatile SET deleted = true
      WHERE NOT deleted AND ctid = ANY (ARRAY(

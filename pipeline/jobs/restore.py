@@ -131,7 +131,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     # The server runs without Arrow.
     from pipeline.archive.archived import records
     from pipeline.write.chunks import Bounds
-    from pipeline.write.written import LIMITS, Caps, Claim, append_in_order
+    from pipeline.write.written import LIMITS, Claim, append_in_order
 
     def tell(seqs: tuple[int, ...]) -> None:
         work.progress.clear()
@@ -144,7 +144,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     bounds = Bounds.of_environment(is_copy=True)
     with work.database.connect() as connection:
         connection.execute(LIMITS)
-        appended = append_in_order(connection, claim, found, bounds, Caps.of_environment(), tell)
+        appended = append_in_order(connection, claim, found, bounds, tell)
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), appended)
     return appended
 

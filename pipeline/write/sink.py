@@ -25,7 +25,7 @@ from pipeline.database import Database
 from pipeline.options import Options
 from pipeline.write.chunks import COLUMNS, Bounds, chunks
 from pipeline.write.repeats import Repeat, look
-from pipeline.write.written import LIMITS, Caps, Claim, append_whole
+from pipeline.write.written import LIMITS, Claim, append_whole
 
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "stablePartitions"}
@@ -43,7 +43,7 @@ class Wrote(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class AppendTarget:
-    """The database, the topic to append to, the bounds of a record, and the caps of all topics.
+    """The database, the topic to append to, and the bounds of a record.
 
     `topic`: None if each record names its topic, in the column `topic`.
     """
@@ -51,7 +51,6 @@ class AppendTarget:
     database: Database
     topic: str | None
     bounds: Bounds
-    caps: Caps
 
     def append(
         self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], repeat: Repeat | None = None
@@ -69,7 +68,7 @@ class AppendTarget:
                 repeat.check(connection, partition, kept.records)
             for topic in kept.records:
                 claim = Claim(topic, writer, partition, batch)
-                done += append_whole(connection, claim, chunks(kept.of(topic), self.bounds), self.caps)
+                done += append_whole(connection, claim, chunks(kept.of(topic), self.bounds))
             return Wrote(done, tuple(kept.records))
 
 
@@ -126,7 +125,7 @@ def target(options: Options, schema: StructType) -> AppendTarget:
             )
     if "data" not in schema.fieldNames():
         raise InvalidRequest("there is no column data")
-    return AppendTarget(options.database(), topic, Bounds.of_environment(), Caps.of_environment())
+    return AppendTarget(options.database(), topic, Bounds.of_environment())
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType) -> BatchWriter:

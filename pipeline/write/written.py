@@ -1,30 +1,39 @@
 """Appends the records of a partition once, even if Spark sends the partition late or several times.
 
 The SQL function `pipeline_append` stores a chunk and the entry of its batch in one transaction, under the head's lock. So the
-late copy of a task sees the batch of the first copy. The code needs a connection with the role `topics_writer`. It needs neither
-Django nor Redis: the server's sweep finds the appended records.
+late copy of a task sees the batch of the first copy. The code needs a connection with the role `topics_writer`, or for a restore
+the login of the server. It needs neither Django nor Redis: the server's sweep finds the appended records.
 """
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 import pyarrow as pa
 
-from base.doubles import beyond_double, overflow, overflows
-from base.errors import Forbidden, InvalidRequest, NotReady, Throttled, TopicFull, TopicSealed, TopicsError
+from base.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotReady,
+    RecordTooLarge,
+    Throttled,
+    TopicFull,
+    TopicSealed,
+    TopicsError,
+)
 from pipeline.write.chunks import Bounds, Chunk, chunks
-from topics.read.totals import BYTES, TOPICS
 
 APPEND = """
 SELECT pipeline_append(%(topic)s, %(writer)s, %(partition)s, %(batch)s, %(expected)s,
                        %(data)s::json, %(tags)s::json, %(nodes)s::json, %(metas)s::json)
 """
+# For a restore: an archive has the stamps of servers, and records of a time with other bounds.
+STORE = APPEND.replace("pipeline_append", "pipeline_store")
 SO_FAR = """
 SELECT w.records FROM topics_topic t JOIN pipeline_written w ON w.topic_id = t.id
  WHERE t.name = %(topic)s AND w.writer = %(writer)s AND w.partition = %(partition)s AND w.batch = %(batch)s
@@ -41,10 +50,11 @@ ON CONFLICT (topic_id, writer, partition) DO UPDATE
  WHERE w.batch < excluded.batch OR (w.batch = excluded.batch AND w.records = %(expected)s)
 RETURNING records
 """
-TAKES_DOUBLES = "SELECT FROM topics_topic WHERE name = %s AND numbers = 'double'"
 # The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
 LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
-REFUSALS: dict[str | None, type[TopicsError]] = {"topic_sealed": TopicSealed, "topic_full": TopicFull}
+REFUSALS: dict[str | None, type[TopicsError]] = {
+    each.code: each for each in (Forbidden, InvalidRequest, RecordTooLarge, Throttled, TopicFull, TopicSealed)
+}
 
 
 class Claim(NamedTuple):
@@ -56,70 +66,21 @@ class Claim(NamedTuple):
     batch: int
 
 
-class Caps(NamedTuple):
-    """The caps of all topics together, as the server's settings of the same names have them. 0 is no cap."""
-
-    topics: int = 0
-    total_bytes: int = 0
-
-    @classmethod
-    def of_environment(cls) -> Caps:
-        """Returns the caps of this process's environment, or the server's defaults."""
-        environment = os.environ
-        return cls(
-            int(environment.get("TOPICS_MAX_TOPICS") or 100_000), int(environment.get("TOPICS_MAX_TOTAL_BYTES") or 0)
-        )
-
-    def check_topics(self, connection: psycopg.Connection[Any], topic: str) -> None:
-        """Raises Throttled if the topic does not exist, and there are already as many topics as the cap."""
-        row = connection.execute(TOPICS, [topic]).fetchone() if self.topics else None
-        if row and row[0] >= self.topics and not row[1]:
-            message = f"there are {row[0]} of at most {self.topics} topics (TOPICS_MAX_TOPICS): delete topics"
-            raise Throttled(message, limit="topics", max=self.topics)
-
-    def check_bytes(self, connection: psycopg.Connection[Any], more: int) -> None:
-        """Raises Throttled if the topics would hold too many bytes."""
-        row = connection.execute(BYTES).fetchone() if self.total_bytes else None
-        if row and row[0] + more > self.total_bytes:
-            message = (
-                f"the topics hold {row[0]} of at most {self.total_bytes} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
-            )
-            raise Throttled(message, limit="total_bytes", max=self.total_bytes)
-
-
-NO_CAPS = Caps()
-
-
-def append_whole(connection: psycopg.Connection[Any], claim: Claim, made: Iterator[Chunk], caps: Caps = NO_CAPS) -> int:
+def append_whole(connection: psycopg.Connection[Any], claim: Claim, made: Iterator[Chunk]) -> int:
     """Appends a whole partition in one transaction. Returns the number of appended records: 0 if the batch is already stored.
 
     A retry can have its records in another order, so a partial append could not be continued. `made` must be ready to read,
-    because the topic is locked during the append. Raises InvalidRequest, Throttled, TopicFull, TopicSealed or NotReady.
+    because the topic is locked during the append. Raises the errors of REFUSALS, or NotReady.
     """
     done = 0
-    caps.check_topics(connection, claim.topic)
     with translated(), connection.transaction():
         for chunk in ahead(made):
-            caps.check_bytes(connection, len(chunk.data))
-            now = append_chunk(connection, claim, done, chunk)
+            now = append_chunk(connection, APPEND, claim, done, chunk)
             if now is None or now < 0:
                 # The first chunk found the batch of another attempt. All other chunks run under the same lock.
                 return 0
-            if connection.execute(TAKES_DOUBLES, [claim.topic]).fetchone() is not None:
-                check_numbers(chunk)
             done = now
     return done
-
-
-def check_numbers(chunk: Chunk) -> None:
-    """Raises InvalidRequest if a topic that takes doubles alone must not get these records.
-
-    The caller has appended them, so it holds the topic and knows its config. A restore does not call it: it keeps each record.
-    """
-    for name, texts in (("data", chunk.data.encode()), ("meta", chunk.metas.encode())):
-        if overflows(texts):
-            index, _, path = (overflow(texts) or "")[1:].partition("]")
-            raise beyond_double(f"records[{index}].{name}{path}", int(index))
 
 
 def append_in_order(
@@ -127,7 +88,6 @@ def append_in_order(
     claim: Claim,
     batches: Iterable[pa.RecordBatch],
     bounds: Bounds,
-    caps: Caps = NO_CAPS,
     tell: Callable[[tuple[int, ...]], None] | None = None,
 ) -> int:
     """Appends the records of a batch that the topic does not have yet. Returns the number of appended records.
@@ -139,13 +99,11 @@ def append_in_order(
     again.
     """
     done, appended = so_far(connection, claim), 0
-    caps.check_topics(connection, claim.topic)
     for chunk in ahead(chunks(without_first(batches, done), bounds)):
         if chunk.left_out and tell is not None:
             tell(chunk.left_out)
         with translated(), connection.transaction():
-            caps.check_bytes(connection, len(chunk.data))
-            now = append_chunk(connection, claim, done, chunk) if chunk.records else done
+            now = append_chunk(connection, STORE, claim, done, chunk) if chunk.records else done
             if chunk.left_out and now is not None and now >= 0:
                 now = leave_out(connection, claim, now, len(chunk.left_out))
             if now is None:
@@ -169,9 +127,11 @@ def so_far(connection: psycopg.Connection[Any], claim: Claim) -> int:
     return int(row[0]) if row else 0
 
 
-def append_chunk(connection: psycopg.Connection[Any], claim: Claim, expected: int, chunk: Chunk) -> int | None:
+def append_chunk(
+    connection: psycopg.Connection[Any], statement: LiteralString, claim: Claim, expected: int, chunk: Chunk
+) -> int | None:
     """Returns how many records of the batch are stored or left out now. See the SQL function for None and -1."""
-    row = connection.execute(APPEND, {**claim._asdict(), "expected": expected, **chunk._asdict()}).fetchone()
+    row = connection.execute(statement, {**claim._asdict(), "expected": expected, **chunk._asdict()}).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 
 
@@ -200,8 +160,9 @@ def translated() -> Iterator[None]:
             f"this login may not append: GRANT topics_writer to it ({error.diag.message_primary})"
         ) from error
     except psycopg.Error as error:
-        if error.diag.message_detail == Forbidden.code:  # of door_check: the login has rights, and none for this topic
-            raise Forbidden(error.diag.message_primary or "") from error
-        if error.diag.message_hint in ("topic_sealed", "topic_full", "invalid_request", "incompatible"):
-            raise REFUSALS.get(error.diag.message_hint, InvalidRequest)(error.diag.message_primary or "") from error
+        told = error.diag
+        if (refusal := REFUSALS.get(told.message_detail)) is not None:  # of door_refuse
+            raise refusal(told.message_primary or "", **json.loads(told.message_hint or "{}")) from error
+        if told.message_hint in ("invalid_request", "incompatible"):  # of pipeline_follow
+            raise InvalidRequest(told.message_primary or "") from error
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from pipeline.database import database
 from pipeline.options import Options
 from pipeline.write import sink, written
 from pipeline.write.chunks import COLUMNS, Bounds, chunks
-from pipeline.write.written import Caps, Claim
+from pipeline.write.written import Claim
 from tests import scripts
 from tests.fuzz.values import DEEPER, KEPT
 from tests.instances import until
@@ -317,19 +318,87 @@ def test_a_batch_with_a_number_beyond_a_double_is_refused_whole_and_a_restore_ke
 
 def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
     claim = Claim("out", "w", 0, 7)
-    with database().connect() as session:
 
-        def append(batch: int, **caps: int) -> int:
-            return written.append_whole(session, claim._replace(batch=batch), chunks(records(9), BOUNDS), Caps(**caps))
+    def append(batch: int, topics: int = 0, total_bytes: int = 0) -> int:
+        with limited(f"max_topics = {topics}, max_total_bytes = {total_bytes}"):
+            return append_whole(claim._replace(batch=batch), records(9))
 
-        scripts.put_topic("other", Config(), now_ms())
-        with pytest.raises(Throttled, match="there are 1 of at most 1 topics"):
-            append(1, topics=1)
-        assert append(1, topics=2) == 9
-        assert append(2, topics=1) == 9  # the topic exists
-        with pytest.raises(Throttled, match="the topics hold 18 of at most 20 bytes"):
-            append(3, total_bytes=20)
-        assert append(3, total_bytes=60) == 9
+    scripts.put_topic("other", Config(), now_ms())
+    with pytest.raises(Throttled, match="the cap of 1 is reached") as error:
+        append(1, topics=1)
+    assert error.value.detail == {"limit": "topics", "max": 1}
+    assert append(1, topics=2) == 9
+    assert append(2, topics=1) == 9  # the topic exists
+    with pytest.raises(Throttled, match="the topics hold 18 of at most 20 bytes"):
+        append(3, total_bytes=20)
+    assert append(2, total_bytes=20) == 0  # the topic has this batch
+    assert append(3, total_bytes=100) == 9
+    with pytest.raises(Throttled, match="the topics hold 27 of at most 30 bytes"), limited("max_total_bytes = 30"):
+        append_in_order(Claim("out", "restore", 0, 0), records(9))
+
+
+@contextmanager
+def limited(limits: str) -> Iterator[None]:
+    """The limits of the server's last start are these meanwhile. The others stay."""
+    execute("CREATE TEMPORARY TABLE kept AS SELECT * FROM door_limits")
+    execute(f"UPDATE door_limits SET {limits}")
+    try:
+        yield
+    finally:
+        execute("DELETE FROM door_limits")
+        execute("INSERT INTO door_limits SELECT * FROM kept")
+        execute("DROP TABLE kept")
+
+
+def call(topic: str, data: str, tag: str = "null", node: str = "null", meta: str = "null") -> int:
+    """A call by a login of a writer, past the sink: of a plain record, and of one with these fields as JSON."""
+    columns = {"data": f"[1,{data}]", "tags": f"[null,{tag}]", "nodes": f"[null,{node}]", "metas": f"[null,{meta}]"}
+    with database().connect() as session, written.translated():
+        row = session.execute(
+            written.APPEND, {**Claim(topic, "w", 0, 7)._asdict(), "expected": 0, **columns}
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+MANY_KEYS = msgspec.json.encode({str(n): n for n in range(65)}).decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"data": f'"{"x" * 2**20}"'}, r"records\[1\] has 1048578 bytes: expected at most 1048576"),
+        ({"data": r'"\ud800"'}, "half a surrogate pair"),
+        ({"data": "1", "tag": f'"{"x" * 257}"'}, "tag has 257 bytes: expected at most 256"),
+        ({"data": "1", "node": f'"{"x" * 129}"'}, "node has 129 bytes: expected at most 128"),
+        ({"data": "1", "meta": f'{{"a": "{"x" * 2**14}"}}'}, "meta has 16393 bytes: expected at most 16384"),
+        ({"data": "1", "meta": MANY_KEYS}, "meta has 65 keys: expected at most 64"),
+        ({"data": "1", "meta": "[]"}, "invalid meta: expected an object"),
+        ({"data": "1", "meta": '{"$dead_letter_from": "orders"}'}, "meta has the key .dead_letter_from"),
+        ({"data": "1", "meta": r'{"\u0024dead_letter_from": "orders"}'}, "meta has the key .dead_letter_from"),
+        ({"data": "1", "meta": '{"_topics_mirror": 1}'}, "meta has the key _topics_mirror"),
+        ({"data": "1, 2"}, "the lists of a chunk differ in length"),
+        ({"topic": "bus:orders", "data": "1"}, "is a topic of the push bus"),
+    ],
+)
+def test_a_call_past_the_sink_is_judged_as_an_append_over_http(dsn: str, fields: dict[str, str], refusal: str) -> None:
+    with pytest.raises((InvalidRequest, RecordTooLarge), match=refusal):
+        call(**{"topic": "out", **fields})
+    assert rows("SELECT count(*) FROM topics_topic") == [(0,)]
+
+
+def test_a_call_past_the_sink_has_the_bounds_of_the_server(dsn: str) -> None:
+    with limited("record_bytes = 20"):
+        with pytest.raises(RecordTooLarge, match="has 22 bytes: expected at most 20") as error:
+            call("out", f'"{"x" * 20}"')
+        assert error.value.detail == {"index": 1, "max": 20}
+        assert call("out", f'"{"x" * 18}"') == 2
+
+
+def test_a_valid_record_that_looks_odd_is_stored_byte_for_byte(dsn: str) -> None:
+    data, meta = r'{"a" : "\ud83d\ude00 \u0000", "a":1e400}', r'{ "_topics_router" : "\u0024", "x":1.0E+05}'
+    assert call("out", data, '"t"', '"n"', meta) == 2
+    assert rows(DATA, "out") == [(None, None, None, "1"), ("t", "n", meta, data)]
 
 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,15 +478,11 @@ def execute(statement: str) -> None:
 
 def test_a_query_creates_no_cursor_above_the_cap(dsn: str) -> None:
     scripts.put_topic("out", Config(), now_ms())
-    execute("UPDATE door_limits SET max_cursors = 1")
-    try:
-        with database(dsn).connect() as session:
-            for _ in range(2):
-                session.execute("SELECT pipeline_follow('out', 'a', 0)")
-            with pytest.raises(InvalidRequest, match="the cap of 1 is reached"), written.translated():
-                session.execute("SELECT pipeline_follow('out', 'b', 0)")
-    finally:
-        execute("UPDATE door_limits SET max_cursors = 10000")
+    with limited("max_cursors = 1"), database(dsn).connect() as session:
+        for _ in range(2):
+            session.execute("SELECT pipeline_follow('out', 'a', 0)")
+        with pytest.raises(InvalidRequest, match="the cap of 1 is reached"), written.translated():
+            session.execute("SELECT pipeline_follow('out', 'b', 0)")
 
 
 def test_the_rights_of_a_login_limit_what_spark_writes(dsn: str) -> None:
@@ -459,7 +524,7 @@ def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn
             for refused in (
                 "SELECT FROM topics_record",
                 "DELETE FROM topics_topichead",
-                "SELECT pipeline_create('x', 0)",
+                "SELECT pipeline_store('out', 'w', 0, 9, 0, '[1]', '[null]', '[null]', '[null]')",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     session.execute(refused)

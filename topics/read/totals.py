@@ -1,4 +1,4 @@
-"""Statements on all topics together. Spark's Python workers import this file, so it imports no Django."""
+"""Statements on all topics together."""
 
 TOTALS = "SELECT topics, records, bytes FROM topic_totals()"
 BYTES = "SELECT bytes FROM topic_totals()"

@@ -1,6 +1,6 @@
 -- Writers on Spark append by pipeline_append, note the end of a write by pipeline_mark, move named cursors by pipeline_follow, and
 -- change nothing else: GRANT topics_writer TO somebody.
-REVOKE ALL ON FUNCTION pipeline_append, pipeline_follow, pipeline_create, pipeline_mark FROM PUBLIC;
+REVOKE ALL ON FUNCTION pipeline_append, pipeline_store, pipeline_judge, pipeline_follow, pipeline_mark FROM PUBLIC;
 DO $$
 BEGIN
     IF NOT role_made('topics_writer') THEN
@@ -11,8 +11,5 @@ BEGIN
     END IF;
     GRANT EXECUTE ON FUNCTION pipeline_append, pipeline_follow, pipeline_mark TO topics_writer;
     GRANT SELECT ON topics_topic, pipeline_written TO topics_writer;
-    -- For TOPICS_MAX_TOPICS and TOPICS_MAX_TOTAL_BYTES, by topic_totals.
-    GRANT SELECT ON topics_total TO topics_writer;
-    GRANT SELECT (count, bytes, counted_seq, counted_count, counted_bytes, unsettled) ON topics_topichead TO topics_writer;
 END
 $$;

@@ -1,5 +1,5 @@
 -- Appends records to a topic that the caller has locked (topic_lock_named), in the caller's transaction: the part that `topics.append`
--- and pipeline_append share. The config is that of the lock, so no version can differ. topic_append_judged writes the records, as
+-- and pipeline_store share. The config is that of the lock, so no version can differ. topic_append_judged writes the records, as
 -- for HTTP.
 --
 -- In:  the lists are those of topic_append_judged for one append. p_key: the idempotency key. p_expected_head: the head that the topic

@@ -52,7 +52,7 @@ EXCEPTIONS = {
         topics.ack topics.nack topics.claim topics.commit_cursor topics.read_cursor topics.lag
         door_bury door_jobs door_queue door_settle door_worker""",
     "runs in Spark, whose plans tests/pipeline tests": """
-        pipeline_append pipeline_check pipeline_follow pipeline_loss pipeline_mark""",
+        pipeline_append pipeline_check pipeline_earlier pipeline_follow pipeline_loss pipeline_mark""",
     "reads the whole store, for a person who waits": """
         topics.admin.trim topics.upkeep.usage console.history.samples.COUNT console.history.samples.THIN""",
     "is on the page of a subscriber, which tests/console/test_growth.py opens": "push.figures.CALLS push.figures.PAGE",

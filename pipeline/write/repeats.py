@@ -19,12 +19,9 @@ from base.errors import InvalidRequest, NotReady
 from pipeline.database import Database
 
 # Runs once for each write, at its start, so it may read the whole table.
-EARLIER = """
-SELECT t.name, w.partition, w.batch, w.records FROM pipeline_written w JOIN topics_topic t ON t.id = w.topic_id
- WHERE w.writer = %s AND w.batch >= %s
-"""
+EARLIER = "SELECT topic, partition, batch, records FROM pipeline_earlier(%s, %s)"
 MARK = "SELECT pipeline_mark(%s, %s, %s, %s)"
-IS_SAME = "SELECT EXISTS (SELECT FROM pipeline_written WHERE writer = %s)"
+IS_SAME = "SELECT EXISTS (SELECT FROM pipeline_earlier(%s, 0))"
 OF_WRITE = -1  # the partition of a note about a whole write
 WAIT_SECONDS, LOOK_SECONDS = 60.0, 0.2  # for a known partition, which another task compares
 

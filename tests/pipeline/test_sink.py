@@ -25,6 +25,7 @@ from pipeline.database import database
 from pipeline.options import Options
 from pipeline.write import sink, written
 from pipeline.write.chunks import COLUMNS, Bounds, chunks
+from pipeline.write.repeats import look
 from pipeline.write.written import Claim
 from tests import scripts
 from tests.fuzz.values import DEEPER, KEPT
@@ -515,6 +516,25 @@ def test_the_rights_of_a_login_limit_what_spark_writes(dsn: str) -> None:
         execute("DROP ROLE grace")
 
 
+def test_a_repeat_of_a_limited_login_knows_its_own_topics_alone(dsn: str) -> None:
+    for topic in ("mine", "theirs"):
+        assert append_whole(Claim(topic, "write:load", 2, 0), records(3)) == 3
+    execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
+    execute("INSERT INTO door_right VALUES ('grace', 'mine', '{write}')")
+    try:
+        theirs = database(make_conninfo(dsn, user="grace", password="secret"))
+        repeat = look(theirs, "write:load", 0, sink.ONCE, False)
+        assert (repeat.is_done, repeat.known) == (False, {("mine", 2): 3})
+        with theirs.connect() as session:
+            repeat.check(session, 2, {"mine": 3})
+            repeat.check(session, 3, {"mine": 1})  # a new partition waits for the note of the known one
+        repeat.finish(theirs, ["mine"], 2)
+        assert look(theirs, "write:load", 0, sink.ONCE, False).is_done
+    finally:
+        execute("DELETE FROM door_right")
+        execute("DROP ROLE grace")
+
+
 def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn: str) -> None:
     execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
     try:
@@ -523,6 +543,10 @@ def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn
             session.execute("SELECT pipeline_follow('out', 'mine', 2)")
             for refused in (
                 "SELECT FROM topics_record",
+                "SELECT FROM topics_topic",
+                "SELECT FROM topics_total",
+                "SELECT count FROM topics_topichead",
+                "SELECT FROM pipeline_written",
                 "DELETE FROM topics_topichead",
                 "SELECT pipeline_store('out', 'w', 0, 9, 0, '[1]', '[null]', '[null]', '[null]')",
             ):

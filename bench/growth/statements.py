@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "begins, ends or replaces the whole site, or checks its rights": """
         store.objects.FOREIGN store.objects.SAVE store.objects.SIGNATURES store.serving topics.upkeep.recovery.EMPTY
         topics_project.operations.backups topics_project.operations.doctor topics_project.operations.privileges
-        topics_project.operations.others door.rights role_made""",
+        topics_project.operations.others door.rights outbox.captures.OUTLIVING role_made""",
     "reads a table of the site's own parts: processes, open problems, logins, or names of metrics": """
         console.health.heartbeat.ADD console.health.heartbeat.FORGET console.health.heartbeat.GOODBYE console.health.heartbeat.SAY
         console.health.signals.EMIT console.health.signals.ONE console.health.signals.SILENCE wire.access.keys.NOTE_USE""",

@@ -39,6 +39,7 @@ def grant(connection: CommandConnection, login: str, prefix: str, scopes: tuple[
     from door import rights  # needs Django
 
     missing = rights.grant(login, prefix, list(scopes or SCOPES))
+    tell_captures(login)
     for role in missing:
         say(f"this user may not grant the role: run `GRANT {role} TO {login}` as its owner")
     if missing:
@@ -48,11 +49,26 @@ def grant(connection: CommandConnection, login: str, prefix: str, scopes: tuple[
 @of_login
 @click.pass_obj
 def revoke(connection: CommandConnection, login: str, prefix: str, scopes: tuple[str, ...]) -> None:
-    """Take a right from a LOGIN, from its next call on. If no right is left, the login may use no topic."""
+    """Take a right from a LOGIN, from its next call on. If no right is left, the login may use no topic.
+
+    Captures of its tables stay, and the command names those whose topic the login may not write.
+    """
     connection.only_local()
     from door import rights
 
     rights.revoke(login, prefix, list(scopes or SCOPES))
+    tell_captures(login)
+
+
+def tell_captures(login: str) -> None:
+    """Says which captures still send changes to topics that the login may not write."""
+    from outbox.captures import outliving
+    from store.script import run
+
+    for table, topic in run(outliving(login)):
+        say(
+            f"the changes of {table} still go to {topic}: SELECT topics.uncapture('{table}') ends it, as an owner of the table"
+        )
 
 
 @click.argument("login")

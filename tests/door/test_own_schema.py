@@ -173,16 +173,30 @@ def test_a_login_captures_its_own_table_alone(shop: Shop, app: psycopg.Connectio
 def test_rights_are_granted_and_revoked_at_a_shell(shop: Shop, app: psycopg.Connection[Any]) -> None:
     user = app.info.user
     append = "SELECT topics.append('rights.a', '[{\"data\": 1}]')"
-    assert shop.topics("topics", "rights", "grant", user, "--prefix", "rights.", "--scope", "write").returncode == 0
+    with psycopg.connect(shop.admin, autocommit=True) as admin:
+        made = "CREATE SCHEMA kept AUTHORIZATION {} CREATE TABLE t (id int PRIMARY KEY)"
+        admin.execute(sql.SQL(made).format(sql.Identifier(user)))
+    app.execute("SELECT topics.capture('kept.t', 'rights.t')")
+    granted = shop.topics("topics", "rights", "grant", user, "--prefix", "rights.", "--scope", "write")
+    assert (granted.returncode, "kept.t" in granted.stderr) == (0, False)
     app.execute(append)
     with pytest.raises(psycopg.Error, match="lacks the scope 'read'"):
         app.execute("SELECT topics.read('rights.a')")
     assert '"scopes": ["write"]' in shop.topics("topics", "rights", "list", user, "--json").stdout
-    assert shop.topics("topics", "rights", "revoke", user, "--prefix", "rights.").returncode == 0
+    revoked = shop.topics("topics", "rights", "revoke", user, "--prefix", "rights.")
+    assert revoked.returncode == 0
     with pytest.raises(psycopg.Error, match="lacks the scope 'write'"):
         app.execute(append)
+    # The capture outlives the right, and the command says so.
+    assert "the changes of kept.t still go to rights.t: SELECT topics.uncapture('kept.t') ends it" in revoked.stderr
+    app.execute("INSERT INTO kept.t VALUES (1)")
+    app.execute("SELECT topics.uncapture('kept.t')")
+    app.execute("INSERT INTO kept.t VALUES (2)")
     assert shop.topics("topics", "rights", "forget", user).stdout == f"deleted 1 rights of {user}.\n"
     app.execute(append)
+    shop.drain()
+    assert app.execute("SELECT tag FROM topics.read('rights.t')").fetchall() == [("1",)]
+    app.execute("DROP SCHEMA kept CASCADE")
     for wrong in (("grant", "nobody-has-this-name"), ("grant", user, "--prefix", " "), ("revoke", user)):
         done = shop.topics("topics", "rights", *wrong)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr

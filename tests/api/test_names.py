@@ -38,7 +38,7 @@ def same(field: str, path: str, everything: Any, seen: Any, body: Any = None, st
     return Probe(field, path, body, (status, status), everything, seen)
 
 
-STAMP = "meta._topics_router"
+STAMP, LETTER = "meta._topics_router", "meta.$dead_letter_from"
 CYCLE = {"source": "{a}-dest", "dest": "{a}-in", "allow_fan_in": True}
 FAN_IN = {"source": "{a}-x", "dest": "{a}-dest"}
 REMOVED = ["{a}-own", "{a}-shared", "{b}-in", "{b}-out"]
@@ -75,6 +75,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(f"records.0.{STAMP}.router", "topics/{a}-in/diff", "{b}-in", "*", body={}),
         same(f"records.0.{STAMP}.source", "topics/{a}-in/diff", "{b}-home", "*", body={}),
         same(f"records.0.{STAMP}.key", "topics/{a}-in/diff", "{b}-in:ID:1", "*:ID:1", body={}),
+        same(f"records.0.{LETTER}", "topics/{a}-letters/diff", "{b}-jobs", "*", body={}),
     ],
     ("POST", "topics/<topic>/delete"): [],
     ("POST", "topics/<topic>/claim"): [],
@@ -89,11 +90,13 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(f"records.1.{STAMP}.router", "topics/{a}-in/records", "{b}-in", "*"),
         same(f"records.1.{STAMP}.source", "topics/{a}-in/records", "{b}-home", "*"),
         same(f"records.1.{STAMP}.key", "topics/{a}-in/records", "{b}-in:ID:2", "*:ID:2"),
+        same(f"records.0.{LETTER}", "topics/{a}-letters/records", "{b}-jobs", "*"),
     ],
     ("GET", "topics/<topic>/records/<seq>"): [
         same(f"{STAMP}.router", "topics/{a}-in/records/1", "{b}-in", "*"),
         same(f"{STAMP}.source", "topics/{a}-in/records/1", "{b}-home", "*"),
         same(f"{STAMP}.key", "topics/{a}-in/records/1", "{b}-in:ID:1", "*:ID:1"),
+        same(LETTER, "topics/{a}-letters/records/1", "{b}-jobs", "*"),
         same("path.topic", "topics/{a}-in/records/1", "{b}-home", "*"),
         same("path.routers", "topics/{a}-in/records/1", ["{b}-in"], ["*"]),
         same("path.routers", "topics/{a}-out/records/1", ["{b}-in", "{a}-own"], ["*", "{a}-own"]),
@@ -474,3 +477,24 @@ def test_one_name_of_a_stamp_may_be_seen() -> None:
     assert '"key":"b-r:7:9"' in stamps.seen(record, ("b-r",))
     assert '"router":"*","source":"b-s"' in stamps.seen(record, ("b-s",))
     assert '"key":"*:7:9"' in stamps.seen(record, ("b-s",))
+
+
+# NAME is that of the queue, or of the topic at another server.
+ORIGINS = [
+    '{"$seq":1,"$ts":2,"meta":{"$dead_letter_from":"NAME","$dead_letter_src_seq":3,"k" : 1.0E+05,"k":2},"data":["b-n"]}',
+    '{"$seq":1,"$ts":2,"meta":{ "$dead_letter_from" : "NAME" },"data":{"meta":{"$dead_letter_from":"b-n"}}}',
+    '{"$seq":1,"$ts":2,"meta":{"x":{"$dead_letter_from":"b-o"},"$dead_letter_from":"NAME"},"data":1}',
+    '{"$seq":1,"$ts":2,"meta":{"k" : 1,"_topics_mirror":{"topic":"NAME","site":"b-n","seq":3,"ts":4}},"data":1}',
+    '{"$seq":1,"$ts":2,"meta":{"$dead_letter_from":"NAME","_topics_mirror":{"topic":"NAME","site":"s","seq":3,"ts":4},'
+    f'{BARE}}},"data":1}}',
+    '{"$seq":1,"$ts":2,"meta":{"x":{"$dead_letter_from":"b-n"}},"data":"\\"$dead_letter_from\\""}',
+    '{"$seq":1,"$ts":2,"data":{"$dead_letter_from":"b-n"}}',
+]
+
+
+@pytest.mark.parametrize("text", ORIGINS)
+def test_the_origin_of_a_record_is_bared_and_nothing_else_is_touched(text: str) -> None:
+    record, seen = (text.replace("NAME", name) for name in ("b-n", "*"))
+    assert stamps.seen(f"{record},{record}", ("a-",)) == f"{seen},{seen}"
+    assert stamps.seen(record, ()) is record
+    assert stamps.seen(record, ("a-", "b-")) == record

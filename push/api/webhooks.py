@@ -392,7 +392,10 @@ def rotate(call: Call[RotateRequest, None], webhook: str) -> Script[Answer]:
     tag=TAG,
 )
 def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[Answer]:
-    """List the calls of a webhook, the newest first. The server keeps them for `PUSH_LOG_DAYS`."""
+    """List the calls of a webhook with topics within the prefixes of the key, the newest first.
+
+    The server keeps them for `PUSH_LOG_DAYS`.
+    """
     wanted = call.query
     if wanted.seq is not None and wanted.topic is None:
         raise InvalidRequest("seq belongs to a topic: send topic, too", field="topic")
@@ -401,7 +404,9 @@ def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[A
     if upto is None:
         raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor")
     stored = yield from visible(call, webhook)
-    conditions = deliveries.LogFilter(wanted.topic, wanted.seq, wanted.state, wanted.from_ts, wanted.to_ts)
+    conditions = deliveries.LogFilter(
+        wanted.topic, wanted.seq, wanted.state, wanted.from_ts, wanted.to_ts, list(call.key.prefixes) or None
+    )
     found = yield from deliveries.page_of_deliveries(stored.id, conditions, upto, wanted.size + 1)
     page = found[: wanted.size]
     return call.answer(

@@ -36,6 +36,7 @@ CONDITIONS = {
     "state": "AND state = %(state)s",
     "from_ts": "AND ts >= %(from_ts)s",
     "to_ts": "AND ts <= %(to_ts)s",
+    "prefixes": f"AND (topic = '{TEST_TOPIC}' OR topic ^@ ANY (%(prefixes)s::text[]))",
 }
 # Records of the topics of today that were given up, by the primary key.
 FAILED = """
@@ -82,13 +83,17 @@ class LoggedCall(NamedTuple):
 
 
 class LogFilter(NamedTuple):
-    """Which rows of the log: those that meet all conditions that are not None."""
+    """Which rows of the log: those that meet all conditions that are not None.
+
+    `prefixes`: of topics. The log also has the calls with topics that the webhook had before.
+    """
 
     topic: str | None = None
     seq: int | None = None
     state: str | None = None
     from_ts: int | None = None
     to_ts: int | None = None
+    prefixes: list[str] | None = None
 
 
 def page_of_deliveries(webhook_id: int, wanted: LogFilter, before: int, limit: int) -> Script[list[LoggedCall]]:

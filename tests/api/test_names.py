@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from base.clock import now_ms
 from groups.joining import JoinQuery, join
@@ -440,6 +440,31 @@ def test_a_webhook_with_topics_of_others_is_theirs(views: ApiClient, world: Worl
         assert (refused.status, refused.code) == (403, "forbidden")
     assert views.put(path, {**body, "topics": [f"{world.a}-in"]}, **mine).status == 409
     assert views.get("/v0/webhooks", **mine).json["webhooks"] == []
+    assert views.delete(path, **root).json["deleted"] is True
+
+
+LOG = """
+INSERT INTO push_webhooklog (webhook_id, ts, topic, first_seq, last_seq, records, message, attempt, state, ms)
+SELECT id, 1, topic, 1, 1, 1, 'sent', 1, 'delivered', 1 FROM push_webhook, unnest(%s::text[]) topic WHERE name = %s
+"""
+
+
+def test_the_log_of_a_narrowed_webhook_leaves_out_its_former_topics(views: ApiClient, world: World) -> None:
+    path, body = f"/v0/webhooks/{world.a}-in", {"url": "https://example.com/"}
+    mine, root = {"authorization": "Bearer mine"}, {"authorization": "Bearer root"}
+    views.put(path, {**body, "topics": [f"{world.a}-in", f"{world.b}-home"]}, **root)
+    with connection.cursor() as cursor:
+        cursor.execute(LOG, [[f"{world.a}-in", f"{world.b}-home", "webhooks.test"], f"{world.a}-in"])
+    assert views.put(path, {**body, "topics": [f"{world.a}-in"]}, **root).status == 200
+
+    def told(query: str, who: dict[str, str]) -> list[str]:
+        page = views.get(f"{path}/deliveries{query}", **who).json
+        return [each["topic"] for each in page["deliveries"]]
+
+    assert told("", root) == ["webhooks.test", f"{world.b}-home", f"{world.a}-in"]
+    assert told("", mine) == ["webhooks.test", f"{world.a}-in"]
+    assert told(f"?topic={world.b}-home&seq=1", mine) == []
+    assert told(f"?topic={world.a}-in&seq=1", mine) == [f"{world.a}-in"]
     assert views.delete(path, **root).json["deleted"] is True
 
 

@@ -41,7 +41,11 @@ MOST_CHARACTERS = 500  # of an event on the page that skips it
 
 class RedeliverForm(forms.Form):
     seq = forms.IntegerField(
-        required=False, min_value=1, label="From seq", help_text="A seq of the queue. Its event is delivered, too."
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        label="From seq",
+        help_text="A seq of the queue. Its event is delivered, too.",
     )
     time = forms.DateTimeField(
         required=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from topics import audit
 from topics.read.diff import Diff, read_window, seq_before
 
 MOST_REPLAYED = 10_000  # records of one call
+MOST_SEQ = 2**63 - 1  # of PostgreSQL
 
 PAGE = """
 SELECT id, ts, topic, first_seq, last_seq, records, message, attempt, state, status, ms, error, answer, next_ts
@@ -25,9 +26,9 @@ SELECT id, ts, topic, first_seq, last_seq, records, message, attempt, state, sta
 CONDITIONS = {
     "topic": "AND topic = %(topic)s",
     # Calls are found by the range of their last seqs, which MOST_SPAN bounds. Losses have no bound, and are few.
-    "seq": f"""
+    "seq": """
    AND id IN (SELECT id FROM push_webhooklog
-               WHERE webhook_id = %(webhook)s AND topic = %(topic)s AND last_seq BETWEEN %(seq)s AND %(seq)s + {MOST_SPAN}
+               WHERE webhook_id = %(webhook)s AND topic = %(topic)s AND last_seq BETWEEN %(seq)s AND %(most_seq)s
                  AND first_seq <= %(seq)s AND (seqs IS NULL OR %(seq)s = ANY (seqs))
                UNION ALL
               SELECT id FROM push_webhooklog
@@ -98,9 +99,10 @@ class LogFilter(NamedTuple):
 
 def page_of_deliveries(webhook_id: int, wanted: LogFilter, before: int, limit: int) -> Script[list[LoggedCall]]:
     """Returns the newest rows with an id below `before`."""
-    given = {name: value for name, value in wanted._asdict().items() if value is not None}
-    conditions = " ".join(CONDITIONS[name] for name in given)
-    statement = PAGE.format(conditions=conditions)
+    given: dict[str, Any] = {name: value for name, value in wanted._asdict().items() if value is not None}
+    statement = PAGE.format(conditions=" ".join(CONDITIONS[name] for name in given))
+    if wanted.seq is not None:
+        given["most_seq"] = min(wanted.seq + MOST_SPAN, MOST_SEQ)
     rows = yield Statement(statement, {"webhook": webhook_id, "before": before, "limit": limit, **given})
     return [LoggedCall(*row) for row in rows]
 

@@ -66,3 +66,20 @@ def test_seqs_without_a_topic_are_refused(shop: None, alone: dict[str, int]) -> 
 def test_a_cursor_that_no_list_gave_out_is_refused(shop: None, cursor: str) -> None:
     refused = ViewClient().get(f"/v0/webhooks/shop/deliveries?cursor={next_cursor(cursor)}")
     assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+CALLED = """
+INSERT INTO push_webhooklog (webhook_id, ts, topic, first_seq, last_seq, records, message, attempt, state, ms)
+SELECT id, 1, 'failed.a', %s, %s, 1, 'sent', 1, 'delivered', 1 FROM push_webhook WHERE name = 'shop'
+"""
+
+
+def test_the_calls_with_the_highest_seq_can_be_asked_for(shop: None) -> None:
+    page = f"/v0/webhooks/shop/deliveries?topic=failed.a&seq={2**63 - 1}"
+    assert ViewClient().get(page).json["deliveries"] == []
+    with connection.cursor() as cursor:
+        cursor.execute(CALLED, [2**63 - 2, 2**63 - 1])
+    (call,) = ViewClient().get(page).json["deliveries"]
+    assert (call["first_seq"], call["last_seq"]) == (2**63 - 2, 2**63 - 1)
+    refused = ViewClient().get(f"/v0/webhooks/shop/deliveries?topic=failed.a&seq={2**63}")
+    assert (refused.status, refused.code) == (400, "invalid_request")

@@ -12,7 +12,15 @@ import msgspec
 
 from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
 from gateway.rewrite.identifiers import parameter, with_parameter
-from gateway.rewrite.names import BUS, UNKNOWN, prefixed_at_server, quotable, renamed_request, renamed_response
+from gateway.rewrite.names import (
+    BUS,
+    UNKNOWN,
+    of_owner,
+    prefixed_at_server,
+    quotable,
+    renamed_request,
+    renamed_response,
+)
 
 # Prefix of a topic's name, with room for the rest of the name.
 BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
@@ -37,6 +45,7 @@ class Prefix:
         return renamed
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
+        response = await of_owner(context.request, response, self.renaming, context.send_request)
         asked = [self.prefix + name for name in await quotable(context.request, response)]
         return await renamed_response(operation, response, self.renaming, asked)
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 import contextlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -62,6 +62,7 @@ NO_PAGES = frozenset((Operation.DOCS, *(each for each in Operation if each.is_st
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # characters that no header contains
 Raws = dict[str, msgspec.Raw]
 Rename = Callable[[str], str]
+Send = Callable[[Request], Awaitable[Response]]
 
 
 class Renaming:
@@ -289,6 +290,29 @@ async def quotable(request: Request, response: Response) -> list[str]:
         found = [name for name in await topics_of(request) if not name.endswith(ANY)]
         return [*found, request.name] if operation in OF_ROUTERS and request.name else found
     return []
+
+
+async def of_owner(request: Request, response: Response, renaming: Renaming, send: Send) -> Response:
+    """Returns the answer about the cursor of an owner, such as a router, if the answer about a named cursor is 404.
+
+    A named cursor has the client's name at the server, and counts first, as it does there. Other cursors have the server's name
+    of their owner there, and the client's in the list. `request` is as the client sent it. Raises TopicsError.
+    """
+    if request.operation is not Operation.GET_CURSOR or response.status != 404:
+        return response
+    try:
+        owner = renaming.to_server(request.name or "")
+    except InvalidRequest:
+        return response
+    await response.read()  # its connection is free for the next request
+    inner = await renamed_request(request, renaming)
+    topic, cursor = (quote(name or "", safe=".:_-") for name in (inner.topic, owner))
+    found = await send(inner.replace(path=f"/v0/topics/{topic}/cursors/{cursor}"))
+    try:
+        body = await found.decoded(Raws)
+    except msgspec.MsgspecError:
+        return response
+    return found if found.status == 200 and body.get("kind") != raw("named") else response
 
 
 async def renamed_response(

@@ -28,6 +28,7 @@ from gateway.rewrite.names import (
     UNKNOWN,
     Raws,
     Renaming,
+    of_owner,
     prefixed_at_client,
     quotable,
     raw,
@@ -88,7 +89,8 @@ class UnionRouter:
             await self.check_one_server(route, request)
         renaming = self.union.renamings[route]
         inner = await renamed_request(request, renaming)
-        response = await context.send_request(context.any_node(route), inner)
+        send = partial(context.send_request, context.any_node(route))
+        response = await of_owner(request, await send(inner), renaming, send)
         return await renamed_response(operation, response, renaming, await quotable(inner, response))
 
     async def probe(self, request: Request, context: RouterContext) -> Response:

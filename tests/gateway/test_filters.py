@@ -48,6 +48,9 @@ class Context:
     def file(self, path: str) -> Path:
         return self.folder / path
 
+    async def send_request(self, request: Request) -> Response:
+        raise AssertionError(f"the filter sends {request}")
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:

@@ -111,6 +111,27 @@ def test_a_refusal_behind_a_prefix_is_that_of_a_server_with_the_names_of_the_cli
         assert OWN.encode() not in found.body
 
 
+def test_the_cursor_of_a_router_is_there_under_the_name_in_the_list(gateway, direct, two_servers, name: str) -> None:
+    client, server = gateway.client(prefix="/prefix"), direct(two_servers[0])
+    path = f"/v0/topics/{name}-a/cursors"
+    client.append(f"{name}-a", 1)
+    assert client.call("PUT", f"/v0/routers/{name}>b", {"source": f"{name}-a", "dest": f"{name}-b"}).status == 201
+    (listed,) = client.get(path).json["cursors"]
+    found = client.get(f"{path}/{name}%3Eb")
+    assert found.status == 200
+    for shown in (listed, found.json):
+        assert (shown["topic"], shown["cursor"], shown["kind"]) == (f"{name}-a", f"{name}>b", "router")
+    # A named cursor of the same name counts first, and one that has the server's name of an owner is another.
+    assert client.call("PUT", f"/v0/routers/{name}-r", {"source": f"{name}-a", "dest": f"{name}-c"}).status == 201
+    assert client.get(f"{path}/{name}-r").json["kind"] == "router"
+    assert client.call("PUT", f"{path}/{name}-r", {"seq": 1}).status == 201
+    assert client.get(f"{path}/{name}-r").json["kind"] == "named"
+    assert client.call("PUT", f"{path}/{OWN}{name}-n", {"seq": 1}).status == 201
+    assert server.get(f"/v0/topics/{OWN}{name}-a/cursors/{OWN}{name}-n").status == 200
+    refused = client.get(f"{path}/{name}-n")
+    assert (refused.status, refused.json["error"]["message"]) == (404, f"topic '{name}-a' has no cursor '{name}-n'")
+
+
 @pytest.mark.parametrize("spelling", ENCODED)
 def test_an_encoded_path_is_the_call_that_the_server_sees(
     gateway, direct, two_servers, name: str, spelling: str

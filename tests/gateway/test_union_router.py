@@ -35,6 +35,18 @@ def test_refusals_speak_of_the_names_that_the_client_knows(client, name: str) ->
     assert client.append(f"asia.{name}", 1).status == 404
 
 
+def test_the_cursor_of_a_router_is_there_under_the_name_in_the_list(client, name: str) -> None:
+    client.append(f"eu.{name}-a", 1)
+    made = client.call("PUT", f"/v0/routers/eu.{name}", {"source": f"eu.{name}-a", "dest": f"eu.{name}-b"})
+    assert made.status == 201
+    path = f"/v0/topics/eu.{name}-a/cursors"
+    (each,) = client.get(path).json["cursors"]
+    assert each["cursor"] == f"eu.{name}"
+    found = client.get(f"{path}/{each['cursor']}")
+    assert (found.status, found.json.get("cursor"), found.json.get("kind")) == (200, f"eu.{name}", "router")
+    assert client.get(f"{path}/{name}-absent").status == 404
+
+
 def listed(client: Client, query: str) -> list[str]:
     names: list[str] = []
     cursor = ""

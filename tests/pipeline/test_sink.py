@@ -472,6 +472,15 @@ def test_the_function_leaves_a_topic_as_an_append_by_the_server_does(dsn: str, c
     assert configs[0] == configs[1]
 
 
+def test_a_writer_that_is_the_first_after_a_crash_gets_no_seq_that_readers_have_seen(dsn: str) -> None:
+    assert append_whole(Claim("out", "w", 0, 0), records(2)) == 2
+    reserved = TopicHead.objects.get(topic__name="out").reserved_seq
+    assert reserved > 2
+    execute("UPDATE topics_survived SET home = 'elsewhere'")  # a copy of the database counts as crashed
+    assert append_whole(Claim("out", "w", 0, 1), records(1)) == 1
+    assert rows("SELECT max(seq) FROM topic_log WHERE topic = 'out'") == [(reserved + 1,)]
+
+
 def execute(statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)

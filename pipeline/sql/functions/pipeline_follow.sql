@@ -14,6 +14,7 @@ BEGIN
         RAISE EXCEPTION 'cursor % is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : - are, with a letter or digit first',
               quote_literal(left(p_cursor, 80)) USING ERRCODE = 'invalid_parameter_value', HINT = 'invalid_request';
     END IF;
+    PERFORM door_recover();
     SELECT id INTO found_id FROM topics_topic WHERE name = p_topic FOR KEY SHARE;
     SELECT kind INTO owner FROM topics_cursor WHERE topic_id = found_id AND name = p_cursor AND kind NOT IN ('named', 'webhook') LIMIT 1;
     IF owner IS NOT NULL THEN

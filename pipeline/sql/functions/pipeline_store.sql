@@ -21,6 +21,7 @@ DECLARE
     more    bigint := json_array_length(p_data);
 BEGIN
     SELECT * INTO limits FROM door_limits;
+    PERFORM door_recover();
     PERFORM set_config('synchronous_commit', 'on', true);
     LOOP
         SELECT * INTO locked FROM topic_lock_named(p_topic);

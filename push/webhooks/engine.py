@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Sequence
 
 import redis.asyncio as redis
 from django.conf import settings
@@ -28,7 +29,7 @@ from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks for free webhooks
-SWEEP_SECONDS = 15.0  # between two looks at everything that a wake-up can tell
+SWEEP_SECONDS = 15.0  # after a look at everything that a wake-up can tell
 AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
 
 
@@ -43,7 +44,7 @@ class Engine:
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.by_topic: dict[int, set[WebhookServing]] = {}
         self.others: set[int] = set()  # topics that no webhook of this process gets
-        self.renewed = self.swept = 0.0
+        self.renewed = 0.0
         self.looks = asyncio.Lock()
         self.is_stopping = False
 
@@ -60,7 +61,7 @@ class Engine:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, told: tuple[int, ...] = ()) -> None:
-        """Renews leases, takes free webhooks, and sweeps, each when it is time. `told`: webhooks that calls have changed."""
+        """Renews leases when it is time, and takes free webhooks. `told`: webhooks that calls have changed."""
         async with self.looks:
             if told or self.loop.time() >= self.renewed + RENEW_SECONDS:
                 await self.renew()
@@ -68,9 +69,6 @@ class Engine:
             for id in told:
                 if id in self.serving:
                     self.serving[id].look_again()
-            if self.loop.time() >= self.swept + SWEEP_SECONDS:
-                self.swept = self.loop.time()
-                await self.sweep()
 
     async def renew(self) -> None:
         ours = {id: serving for id, serving in self.serving.items() if not serving.is_stopping}
@@ -113,15 +111,39 @@ class Engine:
         self.by_topic.setdefault(source.id, set()).add(serving)
         self.others.discard(source.id)
 
+    # -- Sweeps --------------------------------------------------------------------------------------------------------
+
+    async def sweep_forever(self) -> None:
+        """Sweeps beside the looks: with very many topics a sweep can last longer than a lease."""
+        while True:
+            try:
+                await self.sweep()
+            except TopicsError as error:
+                outage.postgresql.note(error)
+            except Exception:
+                log.exception("A sweep of the webhooks failed. The server retries")
+            await asyncio.sleep(SWEEP_SECONDS)
+
     async def sweep(self) -> None:
         """Finds what lost wake-ups told: heads, new topics, and records that are due."""
         await self.store.drive(leases.set_back())
-        left = {id: {each for each in ours if id in each.sources} for id, ours in self.by_topic.items()}
+        alive = set(self.serving.values())
+        left = {id: {each for each in ours & alive if id in each.sources} for id, ours in self.by_topic.items()}
         self.by_topic = {id: ours for id, ours in left.items() if ours}
         self.others.clear()
-        for serving in list(self.serving.values()):
-            await serving.join(quiet=False)
-            serving.look_again()
+        for serving in alive:
+            if not serving.is_stopping:
+                await self.join(serving, quiet=False)
+                serving.look_again()
+
+    async def join(self, serving: WebhookServing, ids: Sequence[int] | None = None, *, quiet: bool = True) -> None:
+        """Lets a webhook join topics. If this fails, the next sweep tries it again, and the other webhooks continue."""
+        try:
+            await serving.join(ids, quiet=quiet)
+        except TopicsError as error:
+            outage.postgresql.note(error)
+        except Exception:
+            log.exception("The topics of webhook %s were not found. The next sweep retries", serving.webhook.name)
 
     # -- Wake-ups ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +201,7 @@ class Engine:
         for serving in list(self.serving.values()):
             topics, prefixes = serving.settings.topics, serving.webhook.prefixes
             if new := [id for id, name in names.items() if wants(topics, prefixes, name)]:
-                await serving.join(new)
+                await self.join(serving, new)
 
     async def close(self) -> None:
         """Lets all webhooks go."""
@@ -194,7 +216,7 @@ class Engine:
 
 async def run(engine: Engine, ended: asyncio.Event) -> None:
     """Serves webhooks until `ended` is set."""
-    tasks = [asyncio.create_task(engine.look_forever()), asyncio.create_task(engine.listen())]
+    tasks = [asyncio.create_task(each) for each in (engine.look_forever(), engine.sweep_forever(), engine.listen())]
     await ended.wait()
     for task in tasks:
         task.cancel()

@@ -16,6 +16,7 @@ from base.errors import Throttled
 from push.webhooks import leases, sources, webhooks
 from push.webhooks.config import PutWebhook
 from push.webhooks.engine import Engine
+from push.webhooks.engine import run as run_engine
 from push.webhooks.webhooks import PutOutcome
 from store.loop import here
 from store.script import Script, Statement, run
@@ -138,6 +139,60 @@ def test_a_webhook_may_end_while_its_lease_is_renewed() -> None:
         await engine.renew()
         assert list(engine.serving) == [two]
         assert kept.lease_ends > before
+
+    serve(test)
+
+
+def test_a_webhook_whose_topics_cannot_be_found_keeps_no_other_from_its_records() -> None:
+    topic, later = new_topic(), new_topic()
+    ids = [hooked(topic), hooked(topic)]
+
+    async def test(engine: Engine) -> None:
+        await engine.look()
+        while sum(len(each.sources) for each in engine.serving.values()) < 2:
+            await asyncio.sleep(0.005)
+        broken, kept = (engine.serving[id] for id in ids)
+
+        async def join(*_: object, **__: object) -> None:
+            raise RuntimeError("a fault of this webhook alone")
+
+        broken.join = join  # type: ignore[method-assign]
+        heads = await engine.store.drive(appended(topic))  # its wake-up is lost
+        looks = broken.looks, kept.looks
+        await engine.sweep()
+        assert {source.id: source.head for source in kept.sources.values()} == heads
+        assert (broken.looks, kept.looks) == (looks[0] + 1, looks[1] + 1)
+        for serving in (broken, kept):
+            serving.settings.topics.append(later)
+        new = await engine.store.drive(appended(later))
+        await engine.moved(new)
+        assert new.keys() <= kept.sources.keys()
+
+    serve(test)
+
+
+def test_leases_are_renewed_while_a_sweep_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("push.webhooks.engine.SWEEP_SECONDS", 0.005)
+    id = hooked(new_topic())
+
+    async def test(engine: Engine) -> None:
+        ended, sweeping = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(run_engine(engine, ended))
+        while id not in engine.serving:
+            await asyncio.sleep(0.005)
+        serving = engine.serving[id]
+
+        async def join(*_: object, **__: object) -> None:
+            sweeping.set()
+            await ended.wait()
+
+        serving.join = join  # type: ignore[method-assign]
+        await sweeping.wait()
+        serving.lease_ends = before = serving.lease_ends - 1
+        await engine.look((id,))
+        assert serving.lease_ends > before
+        ended.set()
+        await running
 
     serve(test)
 

@@ -269,11 +269,18 @@ class Span(models.Model):
 
 
 class DeletedTopic(models.Model):
-    """A deleted topic. Its records are still stored, because spans can show them. Reclaim deletes the row."""
+    """A deleted topic. Its records are still stored, because spans can show them. Reclaim deletes the row.
+
+    `due_ts` is when reclaim examines the records the next time.
+    """
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=255, db_collation="C")
     deleted_ts = models.BigIntegerField()
+    due_ts = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_ts"], name="topics_deletedtopic_due")]
 
 
 class UpkeepTime(models.Model):

@@ -28,8 +28,7 @@ UNSETTLED = "SELECT count(*) FROM topics_topichead WHERE unsettled"
 def settle(site: Site) -> None:
     """Runs the work of the background, until nothing is due."""
     from routers import advance
-    from topics.tasks import reclaim_rows
-    from topics.upkeep import retention
+    from topics.upkeep import reclaim, retention
 
     for source_id in advance.behind(now_ms()):
         for _ in advance.drain(source_id, now_ms):
@@ -41,7 +40,9 @@ def settle(site: Site) -> None:
         while retention.give_back_seqs(now_ms() + 60_000):
             pass
         retention.set_clocks(now_ms())
-        reclaim_rows()
+        for topic_id in reclaim.due(now_ms() + 60_000):
+            while reclaim.reclaim(topic_id, now_ms()).more:
+                pass
     site.database.execute("VACUUM topics_topichead")  # as autovacuum would, after so many changes
 
 
@@ -257,6 +258,8 @@ def care(site: Site, client: Client) -> Iterator[Operation]:
     from topics.upkeep import reclaim, totals
     from topics_project.operations.prepare import prepare_database
 
+    ids: dict[str, int] = {}  # of deleted topics
+
     def doomed(name: str) -> None:
         records = [{"data": 1}] * 1000
         client.send("POST", f"/v0/topics/{name}?return_seqs=false", {"records": records})
@@ -265,6 +268,14 @@ def care(site: Site, client: Client) -> Iterator[Operation]:
     def reclaimed(name: str) -> None:
         assert reclaim.reclaim(site.one("SELECT id FROM topics_topic WHERE name = %s", name)[0], now_ms())
 
+    def dropped(name: str) -> None:
+        client.send("POST", f"/v0/topics/{name}?return_seqs=false", {"records": [{"data": 1}] * 1000})
+        (ids[name],) = site.one("SELECT id FROM topics_topic WHERE name = %s", name)
+        client.send("DELETE", f"/v0/topics/{name}")
+
+    def reclaimed_whole(name: str) -> None:
+        assert reclaim.reclaim(ids[name], now_ms()).removed
+
     def execute(sql: str) -> Work:
         return lambda name: site.database.execute(sql.encode())
 
@@ -272,6 +283,7 @@ def care(site: Site, client: Client) -> Iterator[Operation]:
     yield Operation("migrate, nothing to do", lambda name: call_command("migrate", interactive=False, verbosity=0))
     yield Operation("a new connection", lambda name: connected(site))
     yield Operation("reclaim 1,000 records", reclaimed, doomed)
+    yield Operation("reclaim 1,000 records of a deleted topic", reclaimed_whole, dropped)
     yield Operation("vacuum the records, nothing to do", execute("VACUUM topics_record_logged"))
     yield Operation("vacuum the heads, nothing to do", execute("VACUUM topics_topichead"))
     yield Operation("the hourly sum of all topics", lambda name: totals.correct())

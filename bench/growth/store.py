@@ -133,7 +133,7 @@ INSERT INTO topics_watchsession (wid, key_id, options, spots, stream, open, seen
 SELECT 'w' || n, 'address:10.0.' || n / 250 || '.' || n %% 250, '{}', '{}', 1, false, %(now)s + 3600000, %(now)s
   FROM generate_series(%(first)s::int, %(last)s::int) n
 """
-# One for each topic: what an operator and a client of two days leave.
+# One for each topic: what an operator, a client and a query of Spark of two days leave, and a deleted topic that others show.
 AUDIT = """
 INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name)
 SELECT %(now)s - 1000 * (n %% 100000), 'key', 'key', '10.0.0.1', 'create', 'topic', 't' || n
@@ -142,7 +142,13 @@ INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts)
 SELECT id, 'key', 1, 1, %(now)s + 3600000 FROM topics_topic
  WHERE name = ANY (ARRAY(SELECT 't' || n FROM generate_series(%(first)s::int, %(last)s::int) n));
 INSERT INTO topics_lasthead (name, head_seq)
-SELECT 'gone' || n, n FROM generate_series(%(first)s::int, %(last)s::int) n
+SELECT 'gone' || n, n FROM generate_series(%(first)s::int, %(last)s::int) n;
+INSERT INTO topics_deletedtopic (id, name, deleted_ts, due_ts)
+SELECT -n, 'gone' || n, %(now)s, %(now)s + 3600000 FROM generate_series(%(first)s::int, %(last)s::int) n;
+INSERT INTO topics_reclaim (topic_id, next_seq, reclaimed_records, held_records, updated_ts)
+SELECT -n, (1::bigint << 62) + 1, 0, 1, %(now)s FROM generate_series(%(first)s::int, %(last)s::int) n;
+INSERT INTO pipeline_written (topic_id, writer, partition, batch, records, ts)
+SELECT n, 'query', 0, 1, 1, %(now)s FROM generate_series(%(first)s::int, %(last)s::int) n
 """
 
 

@@ -20,6 +20,7 @@ from topics.models import DeletedTopic, IdempotencyKey
 from topics.upkeep import reclaim, retention, usage
 
 pytestmark = pytest.mark.django_db
+YEAR_MS = 365 * 24 * 3_600_000
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +161,32 @@ def test_a_deleted_topic_goes_when_its_dests_have_let_go() -> None:
     assert reclaim_all(NOW + 2 * reclaim.AGAIN_MS) == 0
     assert not DeletedTopic.objects.exists()
     assert usage.report().held_records == 0
+
+
+def test_a_deleted_topic_that_is_held_is_examined_less_often_the_older_it_is() -> None:
+    write("t", *"abcd")
+    mirror("t", "dest")
+    id = known("t").id
+    delete_topic("t", False, NOW)
+    for age, wait in ((0, reclaim.AGAIN_MS), (YEAR_MS // 1000, YEAR_MS // 10_000), (YEAR_MS, reclaim.LONGEST_MS)):
+        assert reclaim_all(NOW + age) == 0
+        assert reclaim.due(NOW + age + wait - 1) == []
+        assert reclaim.due(NOW + age + wait) == [id]
+    assert reclaim.due(NOW) == [id]  # the clock was ahead
+
+
+def test_deleted_topics_take_turns() -> None:
+    ids = set()
+    for name in "abc":
+        write(name, *"123456")
+        ids.add(known(name).id)
+        delete_topic(name, False, NOW)
+    seen = set()
+    for now in range(NOW, NOW + 3):
+        (id,) = reclaim.due(now, 1)
+        assert reclaim.reclaim(id, now, limit=2).more
+        seen.add(id)
+    assert seen == ids
 
 
 def test_spans_of_spans_hold_the_home() -> None:

@@ -13,32 +13,46 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from store.database import prepared
-from topics.upkeep.unsettled import COUNTS, EXPIRES, LEADS, RESERVES
+from topics.upkeep.unsettled import BY_INDEX, COUNTS, EXPIRES, LEADS, RESERVES
 
 CHUNK = 2_000  # rows: about 10 ms, which an advance may have to wait
 AGAIN_MS = 60_000  # held rows are examined again after this time
+LONGEST_MS = (
+    3_600_000  # those of a deleted topic after a tenth of the time since the delete, and at the latest after this one
+)
+MOST_TOPICS = 1_000  # per look
 FEW, REST_MS = 100, 10_000  # up to FEW seqs wait until the topic had no append and no step for REST_MS
 
-# DUE finds topics with rows to examine: below the floor, marked deleted, or of a deleted topic. DUE also finds topics with
-# held rows for another examination, and topics at rest that SETTLE has to settle. All of them are unsettled
-# (sql/functions/unsettled_heads.sql). Topics in use wait until enough rows are due. Otherwise transactions for a few rows of
-# many topics would cost the appends a fifth of PostgreSQL's capacity. If a clock was ahead, a pass or a head can have a
-# future time: DUE does not wait for this time.
+# DUE finds topics with rows to examine: below the floor, or marked deleted. DUE also finds topics with held rows for another
+# examination, and topics at rest that SETTLE has to settle. All of them are unsettled (sql/functions/unsettled_heads.sql).
+# Topics in use wait until enough rows are due. Otherwise transactions for a few rows of many topics would cost the appends a
+# fifth of PostgreSQL's capacity.
+#
+# All rows of a deleted topic are to be examined, and each step says when the topic is due again (LATER). First come those that
+# wait longest, so that each has its turn. Very many topics can be held for ever, and a look may not read them all.
+#
+# LIMIT makes the planner look up each pass: for a join, it would read those of all held topics.
+#
+# If a clock was ahead, a pass, a head or a deleted topic can have a future time: DUE does not wait for this time.
 DUE = """
-SELECT topic.id
-  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM unsettled_heads() WHERE floor_seq <> reclaimed_seq
+SELECT id
+  FROM (SELECT topic.topic_id AS id
+          FROM unsettled_heads() topic
+          LEFT JOIN LATERAL (SELECT * FROM topics_reclaim WHERE topic_id = topic.topic_id LIMIT 1) pass ON true
+         WHERE topic.floor_seq <> topic.reclaimed_seq
+           AND ((topic.floor_seq >= coalesce(pass.next_seq, 1) OR coalesce(pass.held_records, 0) = 0)
+                AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s
+                     OR (topic.last_ts <= %(rested)s OR topic.last_ts > %(now)s)
+                        AND (pass.updated_ts <= %(rested)s OR pass.updated_ts > %(now)s) IS NOT FALSE)
+                OR EXISTS (SELECT FROM topics_record
+                            WHERE topic_id = topic.topic_id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
+                OR pass.held_records > 0 AND (pass.updated_ts <= %(again)s OR pass.updated_ts > %(now)s))
         UNION ALL
-        SELECT id, 1::bigint << 62, 0 FROM topics_deletedtopic) topic
-  LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
- WHERE (topic.floor_seq >= coalesce(pass.next_seq, 1) OR coalesce(pass.held_records, 0) = 0)
-   AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s
-        OR (topic.last_ts <= %(rested)s OR topic.last_ts > %(now)s)
-           AND (pass.updated_ts <= %(rested)s OR pass.updated_ts > %(now)s) IS NOT FALSE)
-    OR EXISTS (SELECT FROM topics_record
-                WHERE topic_id = topic.id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
-    OR pass.held_records > 0 AND (pass.updated_ts <= %(again)s OR pass.updated_ts > %(now)s)
+       (SELECT id FROM topics_deletedtopic WHERE due_ts <= %(now)s ORDER BY due_ts LIMIT %(most)s)
+        UNION ALL
+       (SELECT id FROM topics_deletedtopic WHERE due_ts > %(latest)s ORDER BY due_ts LIMIT %(most)s)) topic
  ORDER BY random()
- LIMIT 1000
+ LIMIT %(most)s
 """
 START = """
 INSERT INTO topics_reclaim (topic_id, next_seq, held_records, reclaimed_records, updated_ts) VALUES (%s, 0, 0, 0, %s)
@@ -49,6 +63,7 @@ ON CONFLICT DO NOTHING
 TAKE = """
 SELECT next_seq, held_records, updated_ts,
        EXISTS (SELECT FROM topics_topichead head WHERE head.topic_id = pass.topic_id AND NOT routed),
+       (SELECT deleted_ts FROM topics_deletedtopic WHERE id = pass.topic_id),
        set_config('synchronous_commit', 'off', true)
   FROM topics_reclaim pass WHERE topic_id = %s FOR UPDATE SKIP LOCKED
 """
@@ -61,6 +76,7 @@ UPDATE topics_reclaim
    SET next_seq = %s, held_records = %s, updated_ts = %s, reclaimed_records = reclaimed_records + %s
  WHERE topic_id = %s
 """
+LATER = "UPDATE topics_deletedtopic SET due_ts = %s WHERE id = %s"
 # A delete marks rows and then locks the head until it commits. So under the head's lock a look finds all marked rows, or the
 # delete unsettles the head afterwards. SKIP LOCKED leaves out a head that an append holds: a later step settles it.
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND floor_seq < %s FOR NO KEY UPDATE SKIP LOCKED"
@@ -98,10 +114,12 @@ class Reclaimed(NamedTuple):
 NOTHING = Reclaimed(0, 0, False)
 
 
-def due(now: int) -> list[int]:
-    """Returns ids of up to 1000 topics, live and deleted, with rows to examine."""
-    with connection.cursor() as cursor:
-        cursor.execute(DUE, {"few": FEW, "now": now, "rested": now - REST_MS, "again": now - AGAIN_MS})
+def due(now: int, limit: int = MOST_TOPICS) -> list[int]:
+    """Returns ids of topics, live and deleted, with rows to examine."""
+    times = {"now": now, "rested": now - REST_MS, "again": now - AGAIN_MS, "latest": now + LONGEST_MS}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(BY_INDEX)
+        cursor.execute(DUE, {**times, "few": FEW, "most": limit})
         return [row[0] for row in cursor.fetchall()]
 
 
@@ -120,7 +138,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     rows = prepared(TAKE, (topic_id,)) or prepared(START, (topic_id, now)) or prepared(TAKE, (topic_id,))
     if not rows:
         return NOTHING
-    next_seq, held, started_ts, unrouted, _ = rows[0]
+    next_seq, held, started_ts, unrouted, deleted_ts, _ = rows[0]
     # If no router leads out and no row is held, the due rows are usually free. Then the step deletes the rows at once.
     # Otherwise a look without locks comes first. Then the step takes the locks, examines the rows again and deletes the
     # free ones.
@@ -142,10 +160,18 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     # again. With held rows, this pass continues after the examined rows.
     next_seq = examined if held else min(examined, above_floor)
     prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
+    if deleted_ts is not None:
+        is_held = chunk.last_seq is None and held
+        prepared(LATER, (now + (held_ms(now - deleted_ts) if is_held else 0), topic_id))
     if chunk.last_seq is None and not held:
         settle(topic_id, next_seq)
         cursor.execute(END, {"id": topic_id})
     return Reclaimed(chunk.free, held, chunk.last_seq is not None)
+
+
+def held_ms(age_ms: int) -> int:
+    """Returns how long held rows of a topic wait that was deleted so long ago. After days they mostly stay for days."""
+    return min(max(age_ms // 10, AGAIN_MS), LONGEST_MS)
 
 
 def settle(topic_id: int, next_seq: int) -> None:

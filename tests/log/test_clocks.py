@@ -133,6 +133,20 @@ def test_copies_have_times_of_their_own_that_fall_and_expire_alike() -> None:
     assert read("dest", now=NOW + 2 * HOUR + 1)[0] == []
 
 
+def test_topics_with_a_step_take_turns() -> None:
+    ids = set()
+    for name in "abc":
+        put_topic(name, Config(ttl_ms=HOUR // 2), NOW - HOUR)
+        behind(name)
+        ids.add(head(name).pk)
+    assert {id for _ in ids for id in retention.expired_topics(NOW - HOUR, 1)} == ids
+    for id in ids:
+        retention.expire(id, NOW + HOUR)
+    for _ in ids:
+        retention.set_clocks(NOW + HOUR, 1)
+    assert not ClockStep.objects.exists()
+
+
 def test_a_step_is_forgotten_once_no_record_needs_it() -> None:
     put_topic("t", Config(ttl_ms=HOUR // 2), NOW - HOUR)
     behind("t")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
+from store.database import prepared
 from topics.heads import MOST_LEAD_MS
 from topics.upkeep.unsettled import BY_INDEX, COUNTS, EXPIRES, LEADS, RECLAIMS
 
@@ -32,11 +33,11 @@ SELECT head.topic_id, topic_next_ts(head.topic_id, head.floor_seq) + topic.ttl_m
 ON CONFLICT DO NOTHING
 """
 # DUE finds the topics whose oldest record has expired, first those that wait longest. If a clock was ahead, the time of a record
-# can be in the future, and only EXPIRE can decide. So DUE returns each topic with a step of the clock, too.
+# can be in the future, and only EXPIRE can decide. So DUE returns those of the given topics, which have a step of the clock, too.
 DUE = """
 SELECT topic_id FROM (SELECT topic_id FROM topics_expiry WHERE due_ts < %(now)s ORDER BY due_ts LIMIT %(most)s) due
  UNION
-SELECT topic_id FROM topics_clockstep step
+SELECT topic_id FROM unnest(%(stepped)s::bigint[]) AS step (topic_id)
  CROSS JOIN LATERAL (SELECT FROM topics_topic WHERE id = step.topic_id AND ttl_ms > 0 OFFSET 0) topic
  CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = step.topic_id AND count > 0 LIMIT 1) head
 """
@@ -118,13 +119,33 @@ told AS (
 UPDATE topics_topichead SET last_ts = %(now)s WHERE topic_id = ANY (ARRAY(SELECT topic_id FROM ahead))
 """
 # A step is needed while the topic shows a record from before the step, or a record with a ts below the latest
-# (sql/functions/topic_seq_at.sql).
+# (sql/functions/topic_seq_at.sql). In a topic without a TTL and caps, this can be for ever.
+STEPS = "SELECT topic_id FROM topics_clockstep WHERE topic_id > %s ORDER BY topic_id LIMIT %s"
 PAST_STEPS = """
-DELETE FROM topics_clockstep gone USING topics_clockstep step
- CROSS JOIN LATERAL (SELECT topic_id, floor_seq FROM topics_topichead WHERE topic_id = step.topic_id LIMIT 1) head
- WHERE gone.topic_id = step.topic_id AND step.until_ts < %(now)s AND head.floor_seq >= step.upto_seq
-   AND (topic_next_ts(head.topic_id, head.floor_seq) < step.until_ts) IS NOT TRUE
+DELETE FROM topics_clockstep WHERE until_ts < %(now)s AND topic_id = ANY (ARRAY(
+    SELECT step.topic_id
+      FROM topics_clockstep step
+     CROSS JOIN LATERAL (SELECT topic_id, floor_seq FROM topics_topichead WHERE topic_id = step.topic_id LIMIT 1) head
+     WHERE step.topic_id = ANY (%(stepped)s) AND head.floor_seq >= step.upto_seq
+       AND (topic_next_ts(head.topic_id, head.floor_seq) < step.until_ts) IS NOT TRUE))
 """
+
+
+class SteppedTopics:
+    """The topics with a step of the clock. A round takes some of them, because after a step of the clock of a server very many
+    topics can keep theirs for ever."""
+
+    def __init__(self) -> None:
+        self.after = 0  # the last topic that this process has taken
+
+    def take(self, limit: int) -> list[int]:
+        """Returns the ids of the next topics. After the last topic follows the first."""
+        ids = [id for (id,) in prepared(STEPS, (self.after, limit))]
+        self.after = ids[-1] if len(ids) == limit else 0
+        return ids
+
+
+stepped_to_expire, stepped_to_settle = SteppedTopics(), SteppedTopics()
 
 
 def expired_topics(now: int, limit: int = MOST_HEADS) -> list[int]:
@@ -132,7 +153,7 @@ def expired_topics(now: int, limit: int = MOST_HEADS) -> list[int]:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(BY_INDEX)
         cursor.execute(NOTE, {"most": limit})
-        cursor.execute(DUE, {"now": now, "most": limit})
+        cursor.execute(DUE, {"now": now, "most": limit, "stepped": stepped_to_expire.take(limit)})
         return [row[0] for row in cursor.fetchall()]
 
 
@@ -193,6 +214,6 @@ def set_clocks(now: int, limit: int = MOST_HEADS) -> int:
     """Limits the lead of new records' ts after a clock was ahead. Returns the number of changed topics."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(BY_INDEX)
-        cursor.execute(PAST_STEPS, {"now": now})
+        cursor.execute(PAST_STEPS, {"now": now, "stepped": stepped_to_settle.take(limit)})
         cursor.execute(SET_CLOCKS, {"now": now, "lead": MOST_LEAD_MS, "most": limit})
         return int(cursor.rowcount)

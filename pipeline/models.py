@@ -45,6 +45,10 @@ class Written(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["topic_id", "writer", "partition"], name="pipeline_written_by_partition")
         ]
+        indexes = [
+            # For the tidying of unnamed writes (tasks.py).
+            models.Index(fields=["id"], condition=models.Q(writer__startswith="once:"), name="pipeline_written_once"),
+        ]
 
 
 class Rollup(models.Model):

@@ -11,16 +11,22 @@ import sys
 from typing import Any
 
 from celery import shared_task
+from django.db import connection
 
 from base.clock import now_ms
 from base.processes import die_with_parent
-from pipeline.models import Written
 from pipeline.runs.running import check
 from pipeline.runs.schedules import due
 from topics.upkeep.past import upkeep_ms
 
 DAY_MS = 86_400_000
 KEPT_DAYS = 7  # for unnamed writes; their last attempt is long over by then
+# The oldest unnamed writes are the first ones by id, because such a row changes only while its write lasts. With an index on ts
+# each batch of a query would have to write all indexes.
+OLD = """
+DELETE FROM pipeline_written WHERE id = ANY (ARRAY(
+    SELECT id FROM (SELECT id, ts FROM pipeline_written WHERE writer LIKE 'once:%%' ORDER BY id LIMIT 1000) first WHERE ts < %s))
+"""
 
 _started: list[subprocess.Popen[bytes]] = []  # polled, so that no exited process stays a zombie
 
@@ -28,7 +34,8 @@ _started: list[subprocess.Popen[bytes]] = []  # polled, so that no exited proces
 @shared_task(name="pipeline.start_due")
 def start_due() -> None:
     """Starts the process that runs due schedules. If such a process already runs, the second process exits at once."""
-    Written.objects.filter(writer__startswith="once:", ts__lt=upkeep_ms() - KEPT_DAYS * DAY_MS).delete()
+    with connection.cursor() as cursor:
+        cursor.execute(OLD, [upkeep_ms() - KEPT_DAYS * DAY_MS])
     if due(now_ms()):
         start("due")
 

@@ -69,7 +69,7 @@ def figures(folder: Path, hosts: str) -> list[str]:
     series = [
         {
             "series": f'{name}{{{LABELS},instance="{host}",pod="{host}"}}',
-            "values": "0x70" if "members" in name else "60+60x70",
+            "values": "0x70" if name.endswith(("members", "live")) else "60+60x70",
         }
         for name in sorted(metrics)
         for host in hosts

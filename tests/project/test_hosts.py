@@ -43,6 +43,25 @@ def test_probes_may_ask_by_any_address(server: Instance, path: str) -> None:
     assert ask(server, "GET", path, Host="10.1.2.3:4000").status == 200
 
 
+@pytest.mark.parametrize("host", ["10.1.2.3", "10.1.2.3:4000", "[::2]", "[fd00::7]:4000"])
+def test_prometheus_may_scrape_by_any_address(server: Instance, host: str) -> None:
+    assert ask(server, "GET", "/v0/metrics", Host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "10.1.2.3.evil.example", "167838211", "10.1.2", "[::2", "", "@10.1.2.3"]
+)
+def test_nobody_may_scrape_by_a_strange_name(server: Instance, host: str) -> None:
+    assert ask(server, "GET", "/v0/metrics", Host=host).status == 400
+
+
+def test_a_scrape_by_an_address_needs_a_key_as_any_other(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_API_KEYS="the-secret-of-prometheus:read+admin")
+    assert ask(instance, "GET", "/v0/metrics", Host="10.1.2.3").status == 401
+    key = {"Authorization": "Bearer the-secret-of-prometheus"}
+    assert ask(instance, "GET", "/v0/metrics", Host="10.1.2.3", **key).status == 200
+
+
 def test_a_request_without_a_host_is_refused(server: Instance) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"GET /v0/topics HTTP/1.0\r\n\r\n")

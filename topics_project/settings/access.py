@@ -40,7 +40,7 @@ ALLOWED_HOSTS: list[str] = access.words(
     "ALLOWED_HOSTS",
     "localhost,127.0.0.1,[::1]",
     "Host names that the server answers to. `.example.org` includes subdomains, `*` is any name. If unset, `HOST` is "
-    "added. `/v0/health` and `/v0/ready` answer to any name",
+    "added. `/v0/health` and `/v0/ready` answer to any name, and `/v0/metrics` to any IP address",
     "clients use another name than `localhost`",
 )
 CSRF_TRUSTED_ORIGINS: list[str] = access.words(

@@ -22,7 +22,7 @@ from groups.figures import GroupFigures, abandoned
 from mirrors.sites import CURSOR as MIRROR
 from outbox.captures import Captured, captured
 from outbox.waiting import Stopped, oldest_ms, pause, stopped
-from push.webhooks.figures import ListedWebhook, troubled
+from push.webhooks.figures import MOST_GIVEN_UP, GivenUp, ListedWebhook, given_up, troubled
 from queues.figures import DeadLetters, QueueFigures, WaitingQueues, dead_letters
 from store import disk
 from store.database import prepared
@@ -137,7 +137,7 @@ def found(seen: Findings, told: Collection[str], now: int) -> Iterator[Problem]:
     yield from of_gateways()
     yield from of_routers(seen.routers, now, told)
     yield from of_subscribers(now, told)
-    yield from of_webhooks(told)
+    yield from of_webhooks(now, told)
     yield from of_jobs(now, told)
     yield from of_outbox(now, told)
     yield from of_captures(now, told)
@@ -259,10 +259,13 @@ def of_subscriber(
     return Problem("no delivery", f"topic {queue}", level, text, advice, oldest_ts, **act, because=because)
 
 
-def of_webhooks(told: Collection[str] = ()) -> Iterator[Problem]:
-    """Yields failing and paused webhooks."""
-    more = rest("webhook failing", "webhooks", "Webhooks that fail, or are paused", "admin:console_list_webhooks")
+def of_webhooks(now: int, told: Collection[str] = ()) -> Iterator[Problem]:
+    """Yields failing and paused webhooks, and those that gave up records in the last day."""
+    page = "admin:console_list_webhooks"
+    more = rest("webhook failing", "webhooks", "Webhooks that fail, or are paused", page)
     yield from some((of_webhook(each) for each in run(troubled(MOST_READ))), told, more)
+    more = rest("records given up", "webhooks", "Webhooks that gave up records in the last day", page)
+    yield from some((of_given_up(each) for each in run(given_up(MOST_READ, now - DAY_MS))), told, more)
 
 
 def of_webhook(each: ListedWebhook) -> Problem:
@@ -276,6 +279,15 @@ def of_webhook(each: ListedWebhook) -> Problem:
         text += f" {waits(each.waiting, 'record')} for another call."
     advice = f"{counted(each.failures, 'call')} in a row failed, the last one with: {each.last_error}."
     return Problem("webhook failing", object, "bad", text, advice, each.last_success_ts, *page)
+
+
+def of_given_up(each: GivenUp) -> Problem:
+    number = counted(each.records, "record")
+    text = f"Webhook {each.webhook} gave up {'at least ' * (each.records == MOST_GIVEN_UP)}{number} in the last day."
+    advice = "Its page has the reason beside each call. Repair the endpoint, and send them again."
+    object, because = f"records of webhook {each.webhook}", (f"webhook {each.webhook}",)
+    page = (webhook_url(each.webhook), "Open the webhook")
+    return Problem("records given up", object, "warn", text, advice, each.first_ts, *page, because)
 
 
 def of_jobs(now: int, told: Collection[str] = ()) -> Iterator[Problem]:

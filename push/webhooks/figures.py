@@ -13,6 +13,7 @@ from push.webhooks.webhooks import FEW_WAITING
 from store.script import Script, Statement
 
 MOST_CALLS = 1_000  # the last calls, whose durations are compared
+MOST_GIVEN_UP = 1_000  # records of a webhook that are counted
 
 ROWS = f"""
 SELECT id, name, url, topics, state, pause_reason, failures, last_error, last_success_ts, updated_ts, calls_total, failed_total,
@@ -27,6 +28,15 @@ SELECT name FROM ({ROWS}) listed WHERE name > %(after)s AND name < %(upto)s AND 
 """
 NAMED = f"{ROWS} WHERE name = ANY (%s::text[])"
 TROUBLED = f"{ROWS} WHERE state <> 'running' AND name ^@ %(prefix)s ORDER BY state, failures DESC, name LIMIT %(limit)s"
+GIVEN_UP = f"""
+SELECT w.name, last.records, last.first_ts
+  FROM push_webhook w
+ CROSS JOIN LATERAL (SELECT count(*) AS records, min(ts) AS first_ts
+                       FROM (SELECT ts FROM push_webhookfailed WHERE webhook_id = w.id AND ts > %(since)s
+                              ORDER BY ts LIMIT {MOST_GIVEN_UP}) first) last
+ WHERE last.records > 0
+ ORDER BY last.records DESC, w.name LIMIT %(limit)s
+"""
 CALLS = """
 SELECT count(*), count(*) FILTER (WHERE state <> 'delivered'), percentile_disc(0.5) WITHIN GROUP (ORDER BY ms),
        percentile_disc(0.99) WITHIN GROUP (ORDER BY ms)
@@ -52,6 +62,14 @@ class ListedWebhook(NamedTuple):
     failed: int
     dead: int
     waiting: int
+
+
+class GivenUp(NamedTuple):
+    """The records that a webhook gave up since a time, and that no later call delivered, counted up to MOST_GIVEN_UP."""
+
+    webhook: str
+    records: int
+    first_ts: int
 
 
 class LastCalls(NamedTuple):
@@ -82,6 +100,11 @@ def named(names: Sequence[str]) -> Script[list[ListedWebhook]]:
 def troubled(limit: int, prefix: str = "") -> Script[list[ListedWebhook]]:
     """Returns the webhooks that are failing or paused, whose names begin with the prefix."""
     return [row_of(*row) for row in (yield Statement(TROUBLED, {"limit": limit, "prefix": prefix}))]
+
+
+def given_up(limit: int, since: int) -> Script[list[GivenUp]]:
+    """Returns the webhooks that gave up records since then, those with the most first."""
+    return [GivenUp(*row) for row in (yield Statement(GIVEN_UP, {"limit": limit, "since": since}))]
 
 
 def row_of(id: int, name: str, url: str, topics: str, *rest: Any) -> ListedWebhook:

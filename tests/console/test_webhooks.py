@@ -222,14 +222,26 @@ def test_the_page_of_its_topic_leads_to_it(browser: Client, shop: Stored) -> Non
 
 
 def test_a_failing_and_a_paused_webhook_are_problems(shop: Stored) -> None:
-    assert list(problems.of_webhooks()) == []
     change(shop, failures=5, last_error="the endpoint answered 500")
     change(put("zoo", "orders"), paused=True, pause_reason="the endpoint answered 410")
-    failing, paused = problems.of_webhooks()
+    failing, paused, _ = problems.of_webhooks(now_ms())
     assert (failing.kind, failing.object, failing.level) == ("webhook failing", "webhook shop", "bad")
     assert "5 calls in a row failed, the last one with: the endpoint answered 500" in failing.advice
     assert (paused.kind, paused.object, paused.level) == ("webhook paused", "webhook zoo", "warn")
     assert paused.advice == "The endpoint answered 410. Resume it, or delete it."
+
+
+def test_records_that_were_given_up_are_a_problem_for_a_day(shop: Stored) -> None:
+    """Most calls of the webhook succeed, so it is not failing."""
+    now = now_ms()
+    (problem,) = problems.of_webhooks(now)
+    assert (problem.kind, problem.object, problem.level) == ("records given up", "records of webhook shop", "warn")
+    assert problem.text == "Webhook shop gave up 1 record in the last day."
+    assert problem.because == ("webhook shop",)
+    assert list(problems.of_webhooks(now + samples.DAY_MS + 1)) == []
+    with connection.cursor() as cursor:  # a replay delivers it
+        cursor.execute("DELETE FROM push_webhookfailed")
+    assert list(problems.of_webhooks(now)) == []
 
 
 def test_its_totals_are_sampled(shop: Stored) -> None:

@@ -10,3 +10,6 @@ CREATE TABLE push_webhookfailed (
 
 -- Finds the old ones.
 CREATE INDEX push_webhookfailed_ts ON push_webhookfailed (ts);
+
+-- Finds the latest ones of a webhook.
+CREATE INDEX push_webhookfailed_by_webhook ON push_webhookfailed (webhook_id, ts);

@@ -111,9 +111,12 @@ class Mirror:
             flows[0].back, flows[1].back = flows[1], flows[0]
         for flow in flows:
             flow.begin()
+        self.flows[topic] = flows  # so that those that run are stopped if another one does not start
         for flow in flows:
-            flow.start()
-        self.flows[topic] = flows
+            try:
+                flow.start()
+            except RuntimeError as error:
+                raise Refusal(f"{flow.label}: did not start ({error}): allow more threads or processes") from error
 
     def skip(self, topic: str, config: dict[str, Any] | None) -> None:
         """Tells once that a topic is absent or a queue. Raises Refusal if a queue was named, or nothing can be waited for."""

@@ -149,7 +149,11 @@ class ReaderPool:
             reader = self.take((topic, offset))
             if reader is None:
                 self.made += 1
-                reader = await self.clients.run(PlacedReader, self.clients)
+                try:
+                    reader = await self.clients.run(PlacedReader, self.clients)
+                except BaseException:
+                    self.made -= 1
+                    raise
             try:
                 return await self.clients.run(reader.read, topic, offset, end, most, most_bytes)
             finally:

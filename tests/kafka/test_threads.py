@@ -14,6 +14,7 @@ from gateway.configuration.shapes import KafkaDefinition, KafkaTopicDefaults
 from gateway.kafka.client import KafkaClients
 from gateway.kafka.keyed import KeyedLane
 from gateway.kafka.lanes import NewMessage, ProducerLane
+from gateway.kafka.readers import ReaderPool
 from gateway.kafka.serve import KafkaEngine
 from gateway.kafka.topics import KafkaTopic
 from gateway.kafka.version import ClusterVersion
@@ -49,6 +50,16 @@ def test_a_lane_whose_thread_could_not_start_answers_later_appends(has_key: bool
         for lane in (keyed, plain):
             lane.close()
             lane.join()
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_could_not_start_is_not_counted() -> None:
+    async def main() -> None:
+        pool = ReaderPool(KafkaClients(settings(), SECONDS))
+        with no_thread(), pytest.raises(RuntimeError, match="can't start new thread"):
+            await pool.read(TOPIC.name, 0, 1, 1, 1)
+        assert (pool.made, pool.idle) == (0, [])
 
     asyncio.run(main())
 

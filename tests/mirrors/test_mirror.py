@@ -6,19 +6,22 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from base.refusal import Refusal
 from shell.flow import Address, Flow
+from shell.mirroring import Mirror as MirrorProcess
 from tests.api.clients import HttpClient
 from tests.clients.proxy import proxy
 from tests.deadlines import DEADLINE
 from tests.examples import examples
 from tests.instances import Instance, start, until
 from tests.mirrors.running import Mirroring, Writer, check_site, records
+from tests.threads import no_thread
 
 pytestmark = pytest.mark.deep(64)
 
@@ -394,6 +397,25 @@ def test_ctrl_c_ends_with_130(sites: dict[str, Instance], mirror: Mirror, topic:
     running.runs()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(DEADLINE) == 130
+
+
+def test_a_flow_without_a_thread_ends_the_mirror_in_order(
+    sites: dict[str, Instance], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SecondWithoutThread(Flow):
+        def start(self) -> None:
+            with no_thread() if self.source.at.site == "iad" else nullcontext():
+                super().start()
+
+    monkeypatch.setattr("shell.mirroring.Flow", SecondWithoutThread)
+    client(sites["fra"]).append(topic, 1)
+    ends = [Address(site, sites[site].url, None) for site in ("fra", "iad")]
+    running = MirrorProcess(*ends, [topic], [], one_way=False, once=False)
+    with pytest.raises(Refusal, match=rf"{topic}, iad to fra: did not start \(can't start new thread\)"):
+        running.run()
+    first, second = running.running()
+    assert first.stopping.is_set()
+    assert not second.is_alive()
 
 
 def test_once_leaves_no_lag(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:

@@ -9,6 +9,14 @@ FROM python:3.13-slim
 
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TOPICS_DATA=/data HOST=0.0.0.0 PORT=4000
 
+# pg_dump, pg_restore and psql, for `topics backup` and `topics restore`. pg_dump refuses a server of a later version than its own,
+# and Debian's is earlier than the server of docker-compose.yml. So they are of that version, from PostgreSQL's own packages.
+ADD --chmod=0644 https://www.postgresql.org/media/keys/ACCC4CF8.asc /usr/share/keyrings/postgresql.asc
+RUN . /etc/os-release \
+ && echo "deb [signed-by=/usr/share/keyrings/postgresql.asc] https://apt.postgresql.org/pub/repos/apt $VERSION_CODENAME-pgdg main" \
+    > /etc/apt/sources.list.d/postgresql.list \
+ && apt-get update && apt-get install -y --no-install-recommends postgresql-client-18 && rm -rf /var/lib/apt/lists/*
+
 COPY --from=build /venv /venv
 WORKDIR /app
 COPY . .

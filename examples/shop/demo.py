@@ -33,7 +33,7 @@ from examples.demo import (
 
 SHOP = Path(__file__).parent
 DATABASE, APPLICATION, OWNER = "shop", "shop", "shop_topics"
-ROLES = ("topics_writer", "topics_reader", "topics_analyst")
+ROLES = ("topics_writer", "topics_reader", "topics_analyst", "topics_snapshot")
 Settings = dict[str, str]
 
 

@@ -70,6 +70,11 @@ def test_the_image_is_slim_and_runs_as_nobody_with_what_it_needs() -> None:
     assert image("CMD") == ['["python", "manage.py", "run", "web"]']
 
 
+def test_the_image_has_the_programs_for_a_backup_of_the_postgresql_of_compose() -> None:
+    major = COMPOSE["services"]["postgres"]["image"].removeprefix("postgres:")
+    assert re.findall(r"postgresql-client-(\d+)", (ROOT / "Dockerfile").read_text()) == [major]
+
+
 def test_what_is_copied_into_the_image_is_enough(tmp_path: Path) -> None:
     for name in copied():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

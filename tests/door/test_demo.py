@@ -12,11 +12,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from examples.shop.demo import ROLES
 from tests.crash.harness.processes import Processes
 from tests.deadlines import DEADLINE
 from tests.docs.printed import COMMAND, script_of
 from tests.docs.shell import run
-from tests.instances import Instance, free_port, is_free, until
+from tests.instances import ROOT, Instance, free_port, is_free, until
 
 pytestmark = pytest.mark.deep(45)
 
@@ -40,6 +41,10 @@ def demo(clone: Path) -> Iterator[Instance]:
     made.run()
     yield made
     made.kill()
+
+
+def test_it_creates_each_role_that_the_owner_of_topics_may_not_create() -> None:
+    assert set(ROLES) == {file.stem for file in ROOT.glob("*/sql/roles/*.sql")}
 
 
 @pytest.mark.guarantee("W11")

@@ -310,7 +310,8 @@ class Throttled(TopicsError):
 
 class NotReady(TopicsError):
     """The message says why: PostgreSQL is away, too slow, older than 14 or not migrated, a lock was held for too long (look
-    at `pg_stat_activity`), or this process has no free file descriptor. `Retry-After` is 1 s."""
+    at `pg_stat_activity`), this process has no free file descriptor, or a later version wrote the config of a webhook.
+    `Retry-After` is 1 s."""
 
     status, code, retry_after = 503, "not_ready", 1
 

@@ -14,7 +14,7 @@ import msgspec
 from django.conf import settings
 from msgspec import UNSET
 
-from base.errors import Forbidden, Incompatible, InvalidRequest, NotFound
+from base.errors import Forbidden, Incompatible, InvalidRequest, NotFound, NotReady
 from base.names import begins
 from push.webhooks.config import PutWebhook, Settings
 from push.webhooks.retry import FAILING
@@ -158,12 +158,18 @@ def revealed(wanted: PutWebhook, before: Stored | None) -> PutWebhook:
 
 
 def stored(*row: Any) -> Stored:
+    """Raises NotReady if a later version has written a config that this one cannot read."""
     id, name, prefixes, url, config, *rest = row
-    return Stored(id, name, tuple(prefixes.split()), url, msgspec.json.decode(config, type=Settings), *rest)
+    try:
+        settings = msgspec.json.decode(config, type=Settings)
+    except msgspec.MsgspecError as error:
+        # Without its name, which need not be one that the client sent. The log has it (leases.py).
+        raise NotReady("a later version wrote the config of the webhook: finish the upgrade of all servers") from error
+    return Stored(id, name, tuple(prefixes.split()), url, settings, *rest)
 
 
 def find(name: str) -> Script[Stored]:
-    """Raises NotFound."""
+    """Raises NotFound or NotReady."""
     rows = yield Statement(ONE, (name,))
     if not rows:
         raise absent(name)

@@ -55,6 +55,19 @@ def test_a_consumer_may_have_the_name_of_a_webhook(bus: Instance, receiver: Rece
     assert call(bus, "GET", cursor).body["seq"] == 0
 
 
+def test_a_config_of_a_later_version_is_told(bus: Instance, receiver: Receiver, topic: str) -> None:
+    hook = Hook(bus, receiver, topic)
+    with bus.connect() as connection:
+        change = "UPDATE push_webhook SET config = config {} WHERE name = %s"
+        connection.execute(change.format("|| '{\"later\": 1}'").encode(), [hook.name])
+        answers = [hook.call("GET"), hook.call("POST", "/pause", {}), call(bus, "GET", f"webhooks?prefix={hook.name}")]
+        connection.execute(change.format("- 'later'").encode(), [hook.name])
+    for answer in answers:
+        assert (answer.status, answer.body["error"]["code"]) == (503, "not_ready")
+        assert "a later version wrote the config of the webhook" in answer.body["error"]["message"]
+    assert hook.get()["topics"] == [topic]
+
+
 def test_early_hints_are_not_the_answer(bus: Instance, receiver: Receiver, topic: str) -> None:
     receiver.answer = early_hints
     append(bus, topic, 1, 2, 3)

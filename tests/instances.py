@@ -27,7 +27,7 @@ from embedded.programs import POSTGRES_WHEELS, wheel_folders
 from tests.deadlines import DEADLINE
 from tests.preloaded import begin
 from tests.runs import kill_processes, processes_of
-from tests.shared_memory import free_shared_memory
+from tests.shared_memory import free_shared_memory, remove_sockets
 from topics_project.forks import Fork
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,7 +169,9 @@ class Instance:
     def end(self) -> None:
         """Ends every process of it for good, at once: PostgreSQL will not start again, and free its shared memory then."""
         self.kill()
-        free_shared_memory(self.data / "postgresql" / "postmaster.pid")
+        postmaster = self.data / "postgresql" / "postmaster.pid"
+        free_shared_memory(postmaster)
+        remove_sockets(postmaster)
 
     @property
     def secret(self) -> str:

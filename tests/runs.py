@@ -18,7 +18,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import IO
 
-from tests.shared_memory import MEMORY, free_shared_memory
+from tests.shared_memory import MEMORY, free_shared_memory, remove_sockets
 
 KINDS = ("tests", "crash", "bench")
 LOCK = "lock"
@@ -87,10 +87,11 @@ def on_disk() -> str:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder of servers: its processes, their shared memory, and its files."""
+    """Removes a folder of servers: its processes, their shared memory and sockets, and its files."""
     kill_processes(folder)
     for each in folder.rglob("postmaster.pid"):
         free_shared_memory(each)
+        remove_sockets(each)
     shutil.rmtree(folder, ignore_errors=True)
 
 

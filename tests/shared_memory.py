@@ -1,4 +1,4 @@
-"""The shared memory that a killed PostgreSQL leaves, if it does not start again.
+"""The shared memory and the sockets that a killed PostgreSQL leaves, if it does not start again.
 
 A small segment of System V names a control segment in /dev/shm, and that one names all others. The layouts are those of
 PostgreSQL 14 to 18 on 64 bits.
@@ -6,11 +6,14 @@ PostgreSQL 14 to 18 on 64 bits.
 
 import contextlib
 import ctypes
+import os
+import shutil
 import struct
 import sys
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
+SOCKETS_IN_LINE = 4  # of postmaster.pid, from 0: the folder of its sockets
 NAMED_IN_LINE = 6  # of postmaster.pid, from 0: key and id of the segment of System V
 HEADER = struct.Struct("=iiQQI")  # magic, creator, two sizes, handle of the control segment (pg_shmem.h)
 HEADER_MAGIC = 679_834_894
@@ -42,6 +45,14 @@ def free_shared_memory(postmaster: Path) -> None:
             for handle in (*handles(control), control):
                 (MEMORY / f"PostgreSQL.{handle}").unlink(missing_ok=True)
             libc.shmctl(number, REMOVE, None)
+
+
+def remove_sockets(postmaster: Path) -> None:
+    """Removes the folder of the sockets of a killed PostgreSQL. It is beside the data if their path is too long for a socket."""
+    with contextlib.suppress(OSError, IndexError):
+        folder = Path(postmaster.read_text().splitlines()[SOCKETS_IN_LINE])
+        if folder.name.startswith(f"topics-{os.geteuid()}-"):
+            shutil.rmtree(folder)
 
 
 def unused(key: int, number: int) -> bool:

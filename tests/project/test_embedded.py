@@ -13,12 +13,14 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from psycopg.conninfo import conninfo_to_dict
 
 import embedded
 from base.locks import is_locked
 from embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 from tests.instances import ROOT, until
 from tests.processes import child_process
+from tests.runs import remove
 
 pytestmark = pytest.mark.deep(89)
 
@@ -275,6 +277,19 @@ def test_a_long_path_gets_its_socket_elsewhere(new: Path) -> None:
     long = new / ("x" * LONGEST_SOCKET_PATH)
     with embedded.use(long) as servers:
         assert value(servers, "SELECT 1") == 1
+        assert sockets_of(servers).parent == Path("/tmp")
+    assert not sockets_of(servers).exists()
+
+
+def test_a_killed_one_leaves_no_socket_elsewhere_to_the_next_run(new: Path) -> None:
+    long = new / ("x" * LONGEST_SOCKET_PATH)
+    with embedded.use(long) as servers:
+        remove(long)
+    assert not sockets_of(servers).exists()
+
+
+def sockets_of(servers: embedded.Servers) -> Path:
+    return Path(str(conninfo_to_dict(servers.database_url)["host"]))
 
 
 def test_a_folder_that_others_may_not_enter(tmp_path: Path) -> None:

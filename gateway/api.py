@@ -22,12 +22,6 @@ A router chooses the route of each request:
             route = self.night if is_night() else self.day
             return context.respond_with(await context.send_request(context.any_node(route), request))
 
-        def static_routes(self):
-            return {}
-
-        def close(self) -> None:
-            pass
-
     class ByHourFactory:
         def initialize(self, context: RouterFactoryContext, config: ByHourConfig) -> ByHourConfig:
             if config.night_route not in context.route_names:
@@ -38,17 +32,13 @@ A router chooses the route of each request:
             day, = set(context.route_names) - {data.night_route}
             return ByHour(data.night_route, day)
 
-        def close(self, data: ByHourConfig) -> None:
-            pass
-
 A filter can inspect and change requests and answers, and can answer requests:
 
     class Stamp:
         async def on_request(self, operation, request, context):
             return request.replace(headers=[*request.headers, (b"x-stamp", b"1")])
 
-        async def on_response(self, operation, response, context):
-            return response
+A plugin need not define the methods that have a default here, such as `static_routes`, `on_response` and `close`.
 """
 
 from __future__ import annotations
@@ -406,11 +396,11 @@ class Router(Protocol):
         Such operations are sent without a call of `on_request`. A single route name means that every operation takes the route.
         Then whole connections pass unparsed.
         """
-        ...
+        return {}
 
     def close(self) -> None:
         """Called when the client's connection ends."""
-        ...
+        return
 
     def still_leads_to(self, route: str, request: Request) -> bool:
         """Returns whether a new request like this would take the same route.
@@ -511,7 +501,7 @@ class RouterFactory(Protocol[C, I]):
 
     def close(self, data: I) -> None:
         """Called when the virtual cluster has ended and all its routers are closed."""
-        ...
+        return
 
 
 class RouterFactoryContext(Protocol):
@@ -616,7 +606,7 @@ class Filter(Protocol):
         An error behind the filter is an answer, too. It stays an error for a router in front. The status 499 means that the
         client left before the answer, so the result is discarded.
         """
-        ...
+        return response
 
     def still_allows(self, context: FilterContext) -> bool:
         """Returns whether this filter would still let the request of an open stream pass. Called every second.
@@ -660,7 +650,6 @@ class FilterFactory(Protocol[C, I]):
         class StampFactory:
             def initialize(self, context: FilterFactoryContext, config: StampConfig) -> StampConfig: return config
             def create_filter(self, context: FilterFactoryContext, data: StampConfig) -> Stamp: return Stamp()
-            def close(self, data: StampConfig) -> None: ...
     """
 
     places: frozenset[Place] = EVERYWHERE
@@ -676,7 +665,9 @@ class FilterFactory(Protocol[C, I]):
 
     def initialize(self, context: FilterFactoryContext, config: C) -> I: ...
     def create_filter(self, context: FilterFactoryContext, data: I) -> Filter: ...
-    def close(self, data: I) -> None: ...
+    def close(self, data: I) -> None:
+        """As of a RouterFactory."""
+        return
 
 
 class FilterFactoryContext(Protocol):

@@ -50,10 +50,10 @@ OURS: dict[str, dict[str, type]] = {
 }
 
 # What a plugin may leave out: it then has the default of its Protocol.
-OF_FACTORIES = ("offers_not", "breaks", "passes_upgrades")
+OF_FACTORIES = ("offers_not", "breaks", "passes_upgrades", "close")
 DEFAULTS: dict[type, tuple[str, ...]] = {
-    Router: ("still_leads_to", "explain"),
-    Filter: ("still_allows",),
+    Router: ("static_routes", "close", "still_leads_to", "explain"),
+    Filter: ("on_response", "still_allows"),
     RouterFactory: (*OF_FACTORIES, "decides_identifiers"),
     FilterFactory: (*OF_FACTORIES, "places", "once"),
 }

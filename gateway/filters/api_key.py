@@ -33,9 +33,6 @@ class ApiKeyFilter:
             headers=[*without(request.headers, b"authorization"), (b"authorization", self.header.value)], query=query
         )
 
-    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        return response
-
 
 class ApiKeyFactory:
     """Replaces the client's key by a key of the upstream."""
@@ -50,9 +47,6 @@ class ApiKeyFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: WatchedFile[bytes]) -> ApiKeyFilter:
         return ApiKeyFilter(data)
-
-    def close(self, data: WatchedFile[bytes]) -> None:
-        pass
 
 
 def parse_key(text: str) -> bytes:

@@ -78,9 +78,6 @@ class Authenticate:
         context.authenticated_subject = context.kept = self.subject(token, context.peer_certificate)
         return request.replace(headers=without(request.headers, b"authorization"), query=query)
 
-    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        return response
-
     def still_allows(self, context: FilterContext) -> bool:
         """Returns whether the key or token of an open stream still names the same subject.
 
@@ -208,5 +205,3 @@ class AuthenticateFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: Keys) -> Authenticate:
         return Authenticate(data)
-
-    def close(self, data: Keys) -> None: ...

@@ -54,9 +54,6 @@ class Deny:
                 raise Forbidden(f"{operation.value} is refused: {rule.reason}.")
         return request
 
-    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        return response
-
 
 class DenyFactory:
     """Refuses requests by operation, topic, subject or role."""
@@ -77,8 +74,6 @@ class DenyFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: list[DenyRule]) -> Deny:
         return Deny(data)
-
-    def close(self, data: list[DenyRule]) -> None: ...
 
 
 def is_of(operation: Operation, wanted: str) -> bool:

@@ -38,9 +38,6 @@ class NodeFilter:
             return request.replace(body=edited(await request.body(), self.change(operation, node)))
         return request
 
-    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        return response
-
     def query(self, query: str, node: str) -> str:
         pairs = parse_qsl(query, keep_blank_values=True)
         if any(name == "node" for name, _ in pairs) and not self.config.force:
@@ -80,5 +77,3 @@ class NodeFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: NodeConfig) -> NodeFilter:
         return NodeFilter(data)
-
-    def close(self, data: NodeConfig) -> None: ...

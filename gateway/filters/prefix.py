@@ -66,5 +66,3 @@ class PrefixFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: str) -> Prefix:
         return Prefix(data)
-
-    def close(self, data: str) -> None: ...

@@ -67,9 +67,6 @@ class RateLimit:
             raise error
         return request
 
-    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        return response
-
     def who(self, context: FilterContext) -> str:
         if self.by == "subject":
             return context.authenticated_subject.name or f"at {network(context.origin)}"
@@ -84,5 +81,3 @@ class RateLimitFactory:
 
     def create_filter(self, context: FilterFactoryContext, data: tuple[Buckets, str]) -> RateLimit:
         return RateLimit(*data)
-
-    def close(self, data: tuple[Buckets, str]) -> None: ...

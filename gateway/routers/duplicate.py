@@ -413,8 +413,6 @@ class DuplicateRouter:
         primary = self.duplication.config.primary
         return {operation: primary for operation in Operation if operation not in PASSED_ON}
 
-    def close(self) -> None: ...
-
 
 PASSED_ON = frozenset((Operation.APPEND, Operation.DELETE_RECORDS, Operation.PUT_TOPIC, Operation.DELETE_TOPIC))
 
@@ -480,5 +478,3 @@ class DuplicateRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Duplication) -> DuplicateRouter:
         return DuplicateRouter(data)
-
-    def close(self, data: Duplication) -> None: ...

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -225,11 +224,6 @@ class FailoverRouter:
         decision = self.decision
         return route == decision.live and (not request.operation.is_write or decision.lease.allows(clock()))
 
-    def static_routes(self) -> Mapping[Operation, str]:
-        return {}
-
-    def close(self) -> None: ...
-
 
 class FailoverRouterFactory:
     """Sends requests to the live one of two routes. An operator or the live server's health switches the routes."""
@@ -257,5 +251,3 @@ class FailoverRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Decision) -> FailoverRouter:
         return FailoverRouter(data)
-
-    def close(self, data: Decision) -> None: ...

@@ -25,9 +25,6 @@ class StaticRouter:
     def static_routes(self) -> str:
         return self.route
 
-    def close(self) -> None:
-        pass
-
 
 class StaticRouterFactory:
     """Sends every request unchanged to the only route."""
@@ -41,6 +38,3 @@ class StaticRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: str) -> StaticRouter:
         return StaticRouter(data)
-
-    def close(self, data: str) -> None:
-        pass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from base.errors import Forbidden
@@ -60,11 +58,6 @@ class SubjectRouter:
             return context.respond_with_error(request, Forbidden("This node is on another route than yours."))
         return context.respond_with(await context.send_request(node, request))
 
-    def static_routes(self) -> Mapping[Operation, str] | str:
-        return {}
-
-    def close(self) -> None: ...
-
 
 class SubjectRouterFactory:
     """Routes by subject. The first matching rule decides. Without a match the answer is 403, unless there is a default."""
@@ -93,5 +86,3 @@ class SubjectRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: SubjectConfig) -> SubjectRouter:
         return SubjectRouter(data)
-
-    def close(self, data: SubjectConfig) -> None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -108,12 +108,6 @@ class TopicRouter:
     def still_leads_to(self, route: str, request: Request) -> bool:
         return request.topic is None or self.tables.route(request.topic) == route
 
-    def static_routes(self) -> Mapping[Operation, str]:
-        return {}
-
-    def close(self) -> None:
-        pass
-
 
 class TopicRouterFactory:
     """Routes by the topics of a call: the exact name, then the longest prefix, then a default."""
@@ -132,6 +126,3 @@ class TopicRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Lookup | WatchedFile[Lookup]) -> TopicRouter:
         return TopicRouter(data)
-
-    def close(self, data: Lookup | WatchedFile[Lookup]) -> None:
-        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -188,12 +187,6 @@ class UnionRouter:
             requests[route] = await renamed_request(one, renaming), renaming
         return await begin_watches(context, requests, partial=wants_partial(request), lenient=is_lenient)
 
-    def static_routes(self) -> Mapping[Operation, str]:
-        return {}
-
-    def close(self) -> None:
-        pass
-
     def explain(self, request: Request) -> str:
         route = self.union.route(request.topic or request.name or "")
         return "every route takes part" if route is None else f"the name has the prefix {route + SEPARATOR!r}"
@@ -213,6 +206,3 @@ class UnionRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Union) -> UnionRouter:
         return UnionRouter(data)
-
-    def close(self, data: Union) -> None:
-        pass

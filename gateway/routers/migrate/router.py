@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 
 import msgspec
 
@@ -207,11 +206,6 @@ class MigrateRouter:
             if body.get(key) in self.moves.topics:
                 raise BeingMoved(str(body[key]))
 
-    def static_routes(self) -> Mapping[Operation, str]:
-        return {}
-
-    def close(self) -> None: ...
-
     def explain(self, request: Request) -> str:
         if request.topic in self.moves.topics:
             return f"the topic may move: the route is {self.moves.source!r} before its flip, and {self.moves.dest!r} after it"
@@ -255,5 +249,3 @@ class MigrateRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Moves) -> MigrateRouter:
         return MigrateRouter(data)
-
-    def close(self, data: Moves) -> None: ...

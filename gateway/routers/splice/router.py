@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -140,11 +139,6 @@ class SpliceRouter:
             **({"topic": topic} if topic else {}),
         )
 
-    def static_routes(self) -> Mapping[Operation, str]:
-        return {}
-
-    def close(self) -> None: ...
-
     def explain(self, request: Request) -> str:
         found = self.splices.topics.get(request.topic or "")
         if found is None:
@@ -172,5 +166,3 @@ class SpliceRouterFactory:
 
     def create_router(self, context: RouterFactoryContext, data: Splices) -> SpliceRouter:
         return SpliceRouter(data)
-
-    def close(self, data: Splices) -> None: ...

@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 
 from base.bigint import bigint
-from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
+from base.errors import InvalidRequest, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.errors import RoutesFailed
-from gateway.rewrite.identifiers import parameter, with_parameter
+from gateway.rewrite.frames import closed
+from gateway.rewrite.identifiers import no_session, parameter, with_parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import (
     Raws,
@@ -282,7 +283,7 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
     try:
         wids = decompose(context, "wid", request.name or "", list(renamings))
     except InvalidRequest as error:
-        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
+        raise no_session() from error
     position = position_of(request)
     requests, heard = {}, list[str]()
     for route, wid in wids.items():
@@ -290,16 +291,13 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
         heard += [route] if own else []
         requests[route] = request.replace(path=f"/v0/watch/{wid}", headers=at_position(request.headers, own))
     found = await gather(context, requests)
-    failed = found.errors or first_refusal(found.answers) is not None
-    if failed:
+    refused = first_refusal(found.answers)
+    if found.errors or refused is not None:
         for response in found.answers.values():
-            close = getattr(response.body, "aclose", None)
-            if close is not None:
-                await close()
-        if found.errors:
-            raise RoutesFailed(found.errors)
-        refused = first_refusal(found.answers)
-        assert refused is not None
+            await closed(response.body)
+    if found.errors:
+        raise RoutesFailed(found.errors)
+    if refused is not None:
         return refused
     sources = {route: (response.body, renamings[route].to_client) for route, response in found.answers.items()}
     first = next(iter(found.answers.values()))

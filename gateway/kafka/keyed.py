@@ -26,7 +26,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 from base.errors import IdempotencyMismatch, NotReady, TopicsError
 from gateway.kafka.client import KafkaClients, look_up
 from gateway.kafka.lane import KafkaLane
-from gateway.kafka.lanes import LARGEST_BATCH, ONE_BATCH, NewMessage, SendingAppend, TopicBatch
+from gateway.kafka.lanes import LARGEST_BATCH, ONE_BATCH, NewMessage, SendingAppend, TopicBatch, answer_each
 from gateway.kafka.readers import Passed, PlacedReader
 from gateway.kafka.topics import KafkaTopic
 
@@ -115,7 +115,9 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
             except Exception as error:
                 log.exception("A lane of keys failed")
                 self.refuse(chosen, NotReady(f"the gateway failed: {error}"))
-            chosen[0].answer.get_loop().call_soon_threadsafe(answer, chosen)
+            late = NotReady("Kafka did not answer in time", maybe_written=True)
+            settled = [(each.answer, each.outcome or late) for each in chosen]
+            chosen[0].answer.get_loop().call_soon_threadsafe(answer_each, settled)
         self.lose()  # closes the producer
 
     def next_round(self) -> list[AppendWithKey]:
@@ -322,16 +324,6 @@ class KeyedLane(KafkaLane[AppendWithKey, list[AppendWithKey]]):
     def lose(self) -> None:
         self.made = None
         self.known = {}
-
-
-def answer(chosen: Sequence[AppendWithKey]) -> None:
-    for each in chosen:
-        if each.answer.done():  # its client has left
-            continue
-        if isinstance(each.outcome, tuple):
-            each.answer.set_result(each.outcome)
-        else:
-            each.answer.set_exception(each.outcome or NotReady("Kafka did not answer in time", maybe_written=True))
 
 
 class KeyedLanes:

@@ -143,7 +143,7 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
                 self.made = None
                 failure = NotReady(f"the gateway failed: {error}", maybe_written=True)
                 settled = [(append.answer, failure) for batch in batches for append in batch.appends]
-            settled[0][0].get_loop().call_soon_threadsafe(settle, settled)
+            settled[0][0].get_loop().call_soon_threadsafe(answer_each, settled)
         self.made = None  # closes the producer
 
     def next_round(self) -> list[TopicBatch]:
@@ -197,7 +197,8 @@ class ProducerLane(KafkaLane[SendingAppend, list[TopicBatch]]):
         return self.made
 
 
-def settle(settled: Sequence[tuple[asyncio.Future[int], int | TopicsError]]) -> None:
+def answer_each(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Gives each append its outcome: a result, or a TopicsError."""
     for answer, outcome in settled:
         if answer.done():  # its client has left
             continue

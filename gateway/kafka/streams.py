@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from base.errors import InvalidRequest, NotAcceptable, NotFound, NotReady, TopicsError
+from base.errors import InvalidRequest, NotReady, TopicsError
 from contract import sse
 from contract.operations import MOST_EVENT_BYTES
 from contract.reading import Seq
@@ -27,14 +27,10 @@ from gateway.kafka.messages import Shown
 from gateway.kafka.pages import TopicPages
 from gateway.kafka.shapes import MAX_LIMIT, GivenFields, TagMatch, match_of, query_as
 from gateway.kafka.version import ClusterVersion
-from gateway.rewrite.identifiers import parameter
+from gateway.rewrite.frames import STREAM_HEADERS, check_accept
+from gateway.rewrite.identifiers import no_session, parameter
 from gateway.rewrite.names import decoded_id, encoded_id
 
-STREAM = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)
 RETRY = b"retry: 2000\n"
 OPENING, KEEP_ALIVE = sse.event("stream-open", b"{}"), sse.event("keep-alive", b"{}")
 KEEP_ALIVE_SECONDS = 20.0
@@ -119,7 +115,7 @@ def follow(kafka: ClusterVersion, request: Request) -> Response:
         text = (request.name or "").encode()
         kept = msgspec.json.decode(base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)), type=KeptWatch)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
+        raise no_session() from error
     position: dict[str, Any] = {name: start.from_seq for name, start in kept.watch.topics.items()}
     ids: Mapping[str, str] = kept.ids
     if shown := last_id(request):
@@ -127,7 +123,7 @@ def follow(kafka: ClusterVersion, request: Request) -> Response:
         ids = position.pop(IDS, {})
         if not all(isinstance(seq, int) and seq >= 0 for seq in position.values()) or not isinstance(ids, dict):
             raise InvalidRequest(NO_ID_OF_THIS_STREAM)
-    return Response(200, STREAM, KafkaWatch(kafka, kept.watch, position, ids).parts())
+    return Response(200, STREAM_HEADERS, KafkaWatch(kafka, kept.watch, position, ids).parts())
 
 
 class KafkaWatch:
@@ -257,13 +253,6 @@ def last_id(request: Request) -> str:
     return shown or (parameter(request.query, "lastEventId") or "").strip()
 
 
-def check_accept(request: Request) -> None:
-    """Raises NotAcceptable if the client does not accept an event stream."""
-    accept = request.header(b"accept")
-    if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
-        raise NotAcceptable("a stream is text/event-stream: allow it in Accept")
-
-
 # -- Events of one topic -----------------------------------------------------------------------------------------------------
 
 
@@ -281,10 +270,10 @@ async def events(kafka: ClusterVersion, request: Request, name: str) -> Response
                 "condition": "bad-request",
                 "text": f"Invalid request: the last id is not from {name}: connect without it.",
             }
-            return Response(200, STREAM, event("stream-error", b"error", **error))
+            return Response(200, STREAM_HEADERS, event("stream-error", b"error", **error))
         seq = int(number)
     follower = TopicFollower(kafka, name, seq, topic.id, match, EventSize(100, MOST_EVENT_BYTES))
-    return Response(200, STREAM, event_parts(follower))
+    return Response(200, STREAM_HEADERS, event_parts(follower))
 
 
 async def event_parts(follower: TopicFollower) -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.api import ANONYMOUS, NodeState, Operation, Request, Response, RouterContext, RouterResponse, VirtualNode
+from gateway.api import NodeState, Operation, Request, Response, RouterContext, RouterResponse, VirtualNode
 from gateway.configuration.graph import RouterPlace, VirtualClusterPlace, Work, nodes, places
 from gateway.configuration.keys import random_seal
 from gateway.errors import UnknownRoute
@@ -20,16 +20,15 @@ log = logging.getLogger(__name__)
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 
 
-class OwnRequests(RouterContext):
-    """The context of a router's own requests.
+class OwnRequests(RouteDecision):
+    """The context of a router's own requests. They have no client to answer.
 
-    The context outlives client connections. Many requests can be in flight at once.
+    The context outlives client connections. Many requests can be in flight at once, each with a call of its own.
     """
 
     def __init__(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
-        self.place = place
-        self.session = Session(site, random_seal(), f"router {place.name}", None)
-        self.virtual_node, self.session_id, self.authenticated_subject = None, self.session.id, ANONYMOUS
+        session = Session(site, random_seal(), f"router {place.name}", None)
+        super().__init__(RoutedCall(session, Operation.OTHER), place, None)
 
     def states(self, route: str) -> Sequence[NodeState]:
         """Returns the states of a route's nodes. Raises UnknownRoute."""
@@ -41,34 +40,14 @@ class OwnRequests(RouterContext):
             for number, _, node in nodes(self.place.routes[route].target)
         )
 
-    def decision(self, operation: Operation = Operation.OTHER) -> RouteDecision:
-        return RouteDecision(RoutedCall(self.session, operation), self.place, None)
-
-    def any_node(self, route: str) -> VirtualNode:
-        return self.decision().any_node(route)
-
-    def node_for_id(self, virtual_node_id: int) -> VirtualNode:
-        return self.decision().node_for_id(virtual_node_id)
-
     async def send_request(self, node: VirtualNode, request: Request) -> Response:
-        return await self.decision(request.operation).send_request(node, request)
+        call = RoutedCall(self.call.session, request.operation)
+        return await RouteDecision(call, self.place, None).send_request(node, request)
 
-    def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
+    def respond_with(self, *_: Any, **__: Any) -> RouterResponse:
         raise RuntimeError("a router's own request has no client to answer")
 
-    def respond_with_error(
-        self, request: Request, error: Exception, *, close_connection: bool = False
-    ) -> RouterResponse:
-        raise RuntimeError("a router's own request has no client to answer")
-
-    def respond_without_reply(self) -> RouterResponse:
-        raise RuntimeError("a router's own request has no client to answer")
-
-    def seal(self, kind: str, value: Any) -> str:
-        return self.decision().seal(kind, value)
-
-    def unseal(self, kind: str, identifier: str) -> Any:
-        return self.decision().unseal(kind, identifier)
+    respond_with_error = respond_without_reply = respond_with
 
 
 def bind(site: VirtualClusterPlace) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from base.errors import ShuttingDown
 from gateway.api import Filter, FilterContext, Request, Router
 from gateway.configuration.graph import VirtualClusterPlace
+from gateway.rewrite.frames import closed
 from http1 import Answer, BrokenOff, Failure
 
 log = logging.getLogger(__name__)
@@ -182,9 +183,7 @@ class Events:
 
     async def aclose(self) -> None:
         leave(self)
-        close = getattr(self.body, "aclose", None)
-        if close is not None:
-            await close()
+        await closed(self.body)
 
 
 class Streamed:

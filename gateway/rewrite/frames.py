@@ -6,14 +6,27 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from gateway.api import Response
+from base.errors import NotAcceptable
+from gateway.api import Request, Response
 
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
 LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB per frame, except for one large record
 ID_LINE = re.compile(rb"^id: ?([^\n]+)\n", re.MULTILINE)
 
 
 class FrameTooLong(Exception):
     """A server sent a frame that is too long."""
+
+
+def check_accept(request: Request) -> None:
+    """Raises NotAcceptable if the client does not accept an event stream."""
+    accept = request.header(b"accept")
+    if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
+        raise NotAcceptable("a stream is text/event-stream: allow it in Accept")
 
 
 async def frames(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -68,7 +68,7 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
             raise Foreign("an identifier of another server")
     except Foreign as error:
         if is_stream:
-            raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
+            raise no_session() from error
         raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor") from error
     if is_stream:
         return request.replace(path=f"/v0/watch/{quote(identifier, safe='')}")
@@ -90,6 +90,10 @@ async def wrapped(operation: Operation, response: Response, wrap: Callable[[str,
     except (msgspec.MsgspecError, KeyError):
         return response
     return response.replace(body=msgspec.json.encode(body))
+
+
+def no_session() -> NotFound:
+    return NotFound("unknown or expired watch session: create another with POST /v0/watch")
 
 
 def parameter(query: str, name: str) -> str | None:

@@ -20,7 +20,7 @@ from base.errors import HIDDEN, InvalidRequest, TopicsError, UnsupportedMediaTyp
 from base.names import QUOTED, check_router_name
 from contract.operations import Resource, about
 from gateway.api import Headers, Operation, Request, Response, without
-from gateway.rewrite.edits import decoded
+from gateway.rewrite.edits import decoded, is_absent
 from gateway.rewrite.edits import encoded as raw
 from gateway.rewrite.frames import Frame, Frames
 from gateway.rewrite.identifiers import parameter, with_parameter
@@ -210,7 +210,7 @@ def _with_members(members: Raws, shape: Shape, rename: Rename) -> Raws:
     for member, kind in shape.items():
         value = members.get(member)
         if kind == PATTERN:
-            name = ANY if is_null(value) else decoded(value, str)
+            name = ANY if is_absent(members, member) else decoded(value, str)
             if name is not None and (new := rename(name)) != name:
                 found[member] = raw(new)
         elif isinstance(kind, dict):
@@ -237,10 +237,6 @@ def _lenient(rename: Rename) -> Rename:
             return name
 
     return renamed
-
-
-def is_null(value: msgspec.Raw | None) -> bool:
-    return value is None or bytes(value).strip() == b"null"
 
 
 def _stream_position(request: Request, to_server: Rename) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import InvalidRequest, TopicsError
 from gateway.api import Request, Response, RouterContext, without
 from gateway.blocks import begin_watches, decompose, gather
 from gateway.errors import RoutesFailed
 from gateway.rewrite.frames import Frame, closed, frames
-from gateway.rewrite.identifiers import parameter, with_parameter
+from gateway.rewrite.identifiers import no_session, parameter, with_parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import LAST_EVENT_ID, Raws, Renaming, at_position, position_of, raw, with_header
 from gateway.routers import copies
@@ -196,7 +196,7 @@ async def watch(
     try:
         watched = msgspec.convert(context.unseal("wid", request.name or ""), MovingWatch)
     except (InvalidRequest, msgspec.ValidationError) as error:
-        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
+        raise no_session() from error
     position = position_of(request)
     await begin_streams(moves, watched.starts, context)
     moved = [name for name in watched.starts if name not in moves or moves[name].has_moved]

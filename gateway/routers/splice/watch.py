@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from base.errors import InvalidRequest, NotAcceptable, NotFound, TopicNotFound
+from base.errors import InvalidRequest, TopicNotFound
 from contract.watching import StartFields
 from gateway.api import Request, Response, RouterContext, without
 from gateway.rewrite.edits import decoded
 from gateway.rewrite.edits import encoded as raw
-from gateway.rewrite.frames import closed
-from gateway.rewrite.identifiers import parameter
+from gateway.rewrite.frames import STREAM_HEADERS, check_accept, closed
+from gateway.rewrite.identifiers import no_session, parameter
 from gateway.rewrite.joined import JoinedStream
 from gateway.rewrite.names import LAST_EVENT_ID, Raws, at_position, position_of, with_header
 from gateway.routers.splice.streams import EventsStream, SplicedStream, WatchStream, begun
@@ -24,11 +24,6 @@ from gateway.routers.splice.topic import Spliced
 PLACES = ("from_seq", "from_ts", "tail")  # the fields of a start that are translated. The servers read the others
 DEFAULT = ""  # key of the default route's part of a stream; no topic has this name
 LONGEST_WID = 32_000  # characters: a request's head has 64 KiB
-STREAM_HEADERS = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)
 
 
 class SplicedWatch(msgspec.Struct):
@@ -165,17 +160,6 @@ async def given_up(streams: Mapping[str, SplicedStream]) -> None:
 
 def same(name: str) -> str:
     return name
-
-
-def no_session() -> NotFound:
-    return NotFound("unknown or expired watch session: create another with POST /v0/watch")
-
-
-def check_accept(request: Request) -> None:
-    """Raises NotAcceptable if the client does not accept an event stream."""
-    accept = request.header(b"accept")
-    if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
-        raise NotAcceptable("a stream is text/event-stream: allow it in Accept")
 
 
 def with_key(request: Request) -> Request:

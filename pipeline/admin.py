@@ -19,25 +19,12 @@ from base.units import amount, duration, moment, size
 from pipeline.delays import delay_ms
 from pipeline.models import Delay, Rollup, Run, Schedule, as_dict
 from pipeline.runs.running import check
-from topics.admin.pages import DomainAdmin, DomainForm, choice_column
+from topics.admin.pages import DomainAdmin, DomainForm, ReadOnlyAdmin, choice_column
 from topics.models import Topic
 
 
-class ReadOnly(DomainAdmin):
-    """Base of admin pages without add, change and delete, because only jobs write these rows."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
 @admin.register(Run)
-class RunAdmin(ReadOnly):
+class RunAdmin(ReadOnlyAdmin):
     """Runs of jobs. The report of an audit lists the problems of each router."""
 
     nothing_yet = mark_safe(
@@ -159,7 +146,7 @@ class ScheduleAdmin(DomainAdmin):
 TOPIC = Subquery(Topic.objects.filter(pk=OuterRef("topic_id")).values("name"))
 
 
-class ByMinute(ReadOnly):
+class ByMinute(ReadOnlyAdmin):
     """Base of pages with a row per topic and minute, the latest first: by the primary key, however many rows there are."""
 
     ordering = ("-id",)

@@ -10,7 +10,6 @@ from django.contrib import admin, messages
 from django.db.models import BigIntegerField, F, Func, Q, QuerySet
 from django.db.models.functions import Greatest
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
@@ -233,10 +232,6 @@ class RouterAdmin(DomainAdmin):
     def delete_model(self, request: HttpRequest, obj: Router) -> None:
         run(delete_router(obj.name))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
-        for name in queryset.values_list("name", flat=True):
-            run(delete_router(name))
-
     @admin.action(description="Pause selected routers", permissions=["change"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Router]) -> HttpResponse | None:
         return self.set_paused(request, queryset, True)
@@ -262,15 +257,8 @@ class RouterAdmin(DomainAdmin):
             {"pk": each.pk, "name": each.name, "source": each.source, "dest": each.dest, "waiting": amount(each.lag)}
             for each in queryset
         ]
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"{action.capitalize()} {amount(len(routers))} router{'s' if len(routers) != 1 else ''}",
-            "opts": self.opts,
-            "action": action,
-            "paused": paused,
-            "routers": routers,
-        }
-        return TemplateResponse(request, "admin/routers/pause.html", context)
+        title = f"{action.capitalize()} {amount(len(routers))} router{'s' if len(routers) != 1 else ''}"
+        return self.page(request, "routers/pause", title, action=action, paused=paused, routers=routers)
 
 
 def link(topic: Topic) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from base.units import amount, moment, size
 from push.models import Delivery
-from topics.admin.pages import DomainAdmin
+from topics.admin.pages import ReadOnlyAdmin
 
 
 class Outcome(admin.SimpleListFilter):
@@ -24,7 +24,7 @@ class Outcome(admin.SimpleListFilter):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(DomainAdmin):
+class DeliveryAdmin(ReadOnlyAdmin):
     nothing_yet = "No deliveries yet, or the entries are older than PUSH_LOG_DAYS."
     list_display = ("when", "to", "outcome", "status", "attempt", "events_sent", "sent", "took", "batch_id")
     list_display_links = ("when",)
@@ -59,12 +59,3 @@ class DeliveryAdmin(DomainAdmin):
     @admin.display(description="took")
     def took(self, delivery: Delivery) -> str:
         return f"{delivery.duration_ms:.1f} ms"
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Delivery | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Delivery | None = None) -> bool:
-        return False

@@ -6,11 +6,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import JSONField, QuerySet
 from django.db.models.expressions import RawSQL
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
@@ -22,7 +20,7 @@ from push.bus.operate import current_batch, drop_queue, events_of, redeliver, re
 from push.bus.subscriptions import shown_callback, unsubscribe
 from push.models import Subscriber
 from store.script import run
-from topics.admin.pages import DomainAdmin
+from topics.admin.pages import DomainAdmin, refused
 
 # Every figure of a queue is read at once, because the view computes all of them.
 QUEUE = """
@@ -216,18 +214,10 @@ class SubscriberAdmin(DomainAdmin):
             *super().get_urls(),
         ]
 
-    def found(self, request: HttpRequest, id: int) -> Subscriber:
-        """Returns the subscriber, if the user may change it. Raises Http404 or PermissionDenied."""
-        subscriber: Subscriber | None = self.get_object(request, str(id))
-        if subscriber is None:
-            raise Http404
-        if not self.has_change_permission(request, subscriber):
-            raise PermissionDenied
-        return subscriber
-
-    def page(self, request: HttpRequest, subscriber: Subscriber, template: str, **context: Any) -> HttpResponse:
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "original": subscriber}
-        return TemplateResponse(request, f"admin/push/subscriber/{template}.html", {**shared, **context})
+    def page_of(
+        self, subscriber: Subscriber, request: HttpRequest, name: str, title: str, **context: Any
+    ) -> HttpResponse:
+        return self.page(request, f"push/subscriber/{name}", title, original=subscriber, **context)
 
     def back(self, request: HttpRequest, subscriber: Subscriber, done: str) -> HttpResponse:
         self.log_change(request, subscriber, done)
@@ -236,7 +226,7 @@ class SubscriberAdmin(DomainAdmin):
 
     def redeliver_view(self, request: HttpRequest, id: int) -> HttpResponse:
         """Shows a form for a seq or a time. A valid POST counts the events, and a confirmed one delivers them again."""
-        subscriber = self.found(request, id)
+        subscriber = self.found(request, id, self.has_change_permission)
         form = RedeliverForm(request.POST or None, initial={"seq": request.GET.get("seq", "")})
         shown: dict[str, Any] = {}
         if request.method == "POST" and form.is_valid():
@@ -253,11 +243,11 @@ class SubscriberAdmin(DomainAdmin):
                 shown = {"again": again, "counted": amount(again.events)}
             except TopicsError as error:
                 form.add_error(None, sentence(error.message))
-        return self.page(request, subscriber, "redeliver", title="Redeliver", form=form, **shown)
+        return self.page_of(subscriber, request, "redeliver", "Redeliver", form=form, **shown)
 
     def skip_view(self, request: HttpRequest, id: int) -> HttpResponse:
         """Shows the events of the batch that fails. A POST skips them, or the first of them."""
-        subscriber = self.found(request, id)
+        subscriber = self.found(request, id, self.has_change_permission)
         form = SkipForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             try:
@@ -271,28 +261,26 @@ class SubscriberAdmin(DomainAdmin):
         if batch and not form.is_bound:
             form.initial = {"batch": batch.id, "upto": batch.last_seq}
         shown = [(each.seq, each.excerpt(MOST_CHARACTERS)) for each in events]
-        return self.page(request, subscriber, "skip", title="Skip events", form=form, batch=batch, events=shown)
+        return self.page_of(subscriber, request, "skip", "Skip events", form=form, batch=batch, events=shown)
 
     def drop_view(self, request: HttpRequest, id: int) -> HttpResponse:
         """Shows the number of events that would be dropped. A POST drops them."""
-        subscriber = self.found(request, id)
+        subscriber = self.found(request, id, self.has_change_permission)
         if request.method == "POST":
             try:
                 gone = run(drop_queue(subscriber.pk, subscriber.queue, now_ms()))
             except TopicsError as error:
-                messages.error(request, error.message)
-                return HttpResponseRedirect(request.path)
+                return refused(request, error)
             return self.back(request, subscriber, f"{amount(gone)} queued events will not be delivered.")
-        return self.page(request, subscriber, "drop", title="Drop the queue", queued=self.queued(subscriber))
+        return self.page_of(subscriber, request, "drop", "Drop the queue", queued=self.queued(subscriber))
 
     def test_view(self, request: HttpRequest, id: int) -> HttpResponse:
         """Describes the test event. A POST sends the event."""
-        subscriber = self.found(request, id)
+        subscriber = self.found(request, id, self.has_change_permission)
         if request.method == "POST":
             try:
                 run(send_test(subscriber.queue, now_ms()))
             except TopicsError as error:
-                messages.error(request, error.message)
-                return HttpResponseRedirect(request.path)
+                return refused(request, error)
             return self.back(request, subscriber, "A test event is queued.")
-        return self.page(request, subscriber, "test", title="Send a test event")
+        return self.page_of(subscriber, request, "test", "Send a test event")

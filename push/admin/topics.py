@@ -92,7 +92,3 @@ class BusTopicAdmin(DomainAdmin):
 
     def delete_model(self, request: HttpRequest, obj: BusTopic) -> None:
         run(delete_topic(obj.name, ROOT, now_ms()))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[BusTopic]) -> None:
-        for name in queryset.values_list("name", flat=True):
-            run(delete_topic(name, ROOT, now_ms()))

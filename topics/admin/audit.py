@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from base.clock import now_ms
 from base.units import moment
-from topics.admin.pages import DomainAdmin, choice_column
+from topics.admin.pages import ReadOnlyAdmin, choice_column
 from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
@@ -56,7 +56,7 @@ class Since(admin.SimpleListFilter):
 
 
 @admin.register(AuditEntry)
-class AuditAdmin(DomainAdmin):
+class AuditAdmin(ReadOnlyAdmin):
     nothing_yet = "No changes yet, or the entries are older than TOPICS_AUDIT_DAYS."
     list_display = ("when", "who", "origin", choice_column("action"), choice_column("kind"), "name")
     list_display_links = ("when",)
@@ -93,15 +93,6 @@ class AuditAdmin(DomainAdmin):
     @admin.display(description="after")
     def became(self, entry: AuditEntry) -> str:
         return state(entry.after)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: AuditEntry | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: AuditEntry | None = None) -> bool:
-        return False
 
 
 def state(value: dict[str, Any] | None) -> str:

@@ -150,7 +150,3 @@ class CursorAdmin(DomainAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Cursor) -> None:
         run(delete_cursor(obj.topic.name, obj.name))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Cursor]) -> None:
-        for topic, name in queryset.values_list("topic__name", "name"):
-            run(delete_cursor(topic, name))

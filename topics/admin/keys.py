@@ -16,7 +16,6 @@ from django.contrib.admin.widgets import AdminSplitDateTime
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.safestring import mark_safe
 
@@ -246,15 +245,8 @@ class ApiKeyAdmin(DomainAdmin):
         before, ids = lockout.kept(), {key.pk for key in keys}
         # A revoked key still counts as a key: without any valid key, the server stays closed.
         after = [ApiKey(revoked_ts=now_ms()) if key.pk in ids else key for key in before]
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Revoke API keys",
-            "opts": self.opts,
-            "action": "revoke",
-            "keys": keys,
-            "lost": lockout.lost(before, after),
-        }
-        return TemplateResponse(request, "admin/topics/apikey/revoke.html", context)
+        shown = {"action": "revoke", "keys": keys, "lost": lockout.lost(before, after)}
+        return self.page(request, "topics/apikey/revoke", "Revoke API keys", **shown)
 
 
 def warning_of(key: ApiKey | None) -> str:

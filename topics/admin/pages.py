@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,8 +12,11 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import ShowFacets
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.db.models.constants import LOOKUP_SEP
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.utils.text import capfirst
 
 from base.errors import InvalidRequest, TopicsError
@@ -120,6 +124,40 @@ class DomainAdmin(admin.ModelAdmin):
             return super().changelist_view(request, *args, **kwargs)
         except TopicsError as error:  # from an action
             return refused(request, error)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for each in queryset:
+            self.delete_model(request, each)
+
+    def found(self, request: HttpRequest, id: int, is_allowed: Callable[[HttpRequest, Any], bool]) -> Any:
+        """Returns an object, if the user has a permission for it, such as `has_change_permission`.
+
+        Raises Http404 or PermissionDenied.
+        """
+        found = self.get_object(request, str(id))
+        if found is None:
+            raise Http404
+        if not is_allowed(request, found):
+            raise PermissionDenied
+        return found
+
+    def page(self, request: HttpRequest, template: str, title: str, **context: Any) -> TemplateResponse:
+        """Returns a page beside those of Django."""
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "title": title}
+        return TemplateResponse(request, f"admin/{template}.html", {**shared, **context})
+
+
+class ReadOnlyAdmin(DomainAdmin):
+    """Pages without add, change and delete, because only the server writes these rows."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 def refused(request: HttpRequest, error: TopicsError) -> HttpResponse:

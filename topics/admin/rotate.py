@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from django import forms
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 
 from base.clock import now_ms
 from base.errors import Incompatible, TopicsError
@@ -43,11 +41,7 @@ class RotateForm(forms.Form):
 
 def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
     """Shows a form. After the form is sent, shows the new secret once."""
-    key = admin.get_object(request, str(id))
-    if key is None:
-        raise Http404
-    if not admin.has_change_permission(request, key):
-        raise PermissionDenied
+    key = admin.found(request, id, admin.has_change_permission)
     form = RotateForm(
         request.POST or None, initial={"secret": new_secret(), "previous_until_ts": key.previous_until_ts}
     )
@@ -60,16 +54,9 @@ def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
             if is_rotated:
                 admin.log_change(request, key, "Rotated.")
             return show_secret(admin, request, key, form.cleaned_data["secret"], "API key rotated")
-    context = {
-        **admin.admin_site.each_context(request),
-        "title": "Rotate API key",
-        "subtitle": str(key),
-        "opts": admin.opts,
-        "original": key,
-        "form": form,
-        "previous_until": moment(key.previous_until_ts) if (key.previous_until_ts or 0) > now_ms() else None,
-    }
-    return TemplateResponse(request, "admin/topics/apikey/rotate.html", context)
+    until = moment(key.previous_until_ts) if (key.previous_until_ts or 0) > now_ms() else None
+    shown = {"subtitle": str(key), "original": key, "form": form, "previous_until": until}
+    return admin.page(request, "topics/apikey/rotate", "Rotate API key", **shown)
 
 
 def rotate_now(id: int, secret: str, previous_until_ts: int | None, overlap_ms: int, now: int) -> tuple[ApiKey, bool]:

@@ -137,10 +137,6 @@ class TopicAdmin(DomainAdmin):
     def delete_model(self, request: HttpRequest, obj: Topic) -> None:
         run(delete_topic(obj.name, False, now_ms()))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Topic]) -> None:
-        for name in queryset.values_list("name", flat=True):
-            run(delete_topic(name, False, now_ms()))
-
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(lambda request, id: trim.trim(self, request, id))
         return [path("<int:id>/trim/", view, name="topics_topic_trim"), *super().get_urls()]

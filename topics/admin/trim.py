@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from base.clock import now_ms
@@ -18,7 +16,7 @@ from base.names import after_prefix
 from base.units import amount, size
 from store.script import run
 from topics import audit
-from topics.admin.pages import DomainAdmin, as_struct
+from topics.admin.pages import DomainAdmin, as_struct, refused
 from topics.delete.records import Delete, delete_records
 from topics.models import Topic
 from topics.read.diff import check_match
@@ -102,28 +100,16 @@ def lost_by_trim(topic: Topic, wanted: Delete) -> Lost:
 
 def trim(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
     """Shows a form. After the form is sent, shows the loss. After a confirmation, deletes."""
-    topic = admin.get_object(request, str(id))
-    if topic is None:
-        raise Http404
-    if not admin.has_delete_permission(request, topic):
-        raise PermissionDenied
+    topic = admin.found(request, id, admin.has_delete_permission)
     form = TrimForm(request.POST or None)
     lost = None
     if request.method == "POST" and form.is_valid():
         if "confirmed" in request.POST:
             return trim_now(admin, request, topic, form.wanted)
         lost = lost_by_trim(topic, form.wanted)
-    context = {
-        **admin.admin_site.each_context(request),
-        "title": "Trim topic",
-        "subtitle": str(topic),
-        "opts": admin.opts,
-        "original": topic,
-        "form": form,
-        "lost": lost,
-        "held": Lost(topic.head.count, topic.head.bytes),
-    }
-    return TemplateResponse(request, "admin/topics/topic/trim.html", context)
+    held = Lost(topic.head.count, topic.head.bytes)
+    shown = {"subtitle": str(topic), "original": topic, "form": form, "lost": lost, "held": held}
+    return admin.page(request, "topics/topic/trim", "Trim topic", **shown)
 
 
 def trim_now(admin: DomainAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
@@ -133,8 +119,7 @@ def trim_now(admin: DomainAdmin, request: HttpRequest, topic: Topic, wanted: Del
         asked = {"before_seq": wanted.before_seq, "match": wanted.match}
         run(audit.note("delete", "records", topic.name, after={**asked, "deleted": done.deleted}))
     except TopicsError as error:
-        messages.error(request, error.message)
-        return HttpResponseRedirect(request.path)
+        return refused(request, error)
     left = Lost(done.count, done.bytes)
     admin.log_change(request, topic, f"Trimmed: {amount(done.deleted)} records deleted ({wanted}).")
     messages.success(request, f"{amount(done.deleted)} records of {topic} were deleted. It holds {left}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -24,7 +25,8 @@ from wire.paging import NextCursor, PageQuery
 from wire.request.parse import Request
 from wire.schema import Clamped, Performance
 
-TAG = "groups"
+of_all = partial(Endpoint, errors=(TopicNotFound,), tells=DESCRIBED, tag="groups")
+of_members = partial(Endpoint, scope="write", tag="groups", needs_body=True)
 GroupName = Annotated[str, Meta(description="The group's name.")]
 Lag = Annotated[
     int,
@@ -142,15 +144,7 @@ class LeaveAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-@Endpoint(
-    Operation.LIST_GROUPS,
-    scope="read",
-    query=PageQuery,
-    answers={200: GroupsAnswer},
-    errors=(TopicNotFound,),
-    tag=TAG,
-    tells=DESCRIBED,
-)
+@of_all(Operation.LIST_GROUPS, scope="read", query=PageQuery, answers={200: GroupsAnswer})
 def list_groups(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     """List the consumer groups of a topic."""
     wanted = call.query
@@ -169,14 +163,7 @@ def list_groups(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     )
 
 
-@Endpoint(
-    Operation.GET_GROUP,
-    scope="read",
-    answers={200: GroupAnswer},
-    errors=(TopicNotFound,),
-    tag=TAG,
-    tells=DESCRIBED,
-)
+@of_all(Operation.GET_GROUP, scope="read", answers={200: GroupAnswer})
 def get(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
     """Get a consumer group, its members and its shares."""
     found = yield from groups.state(topic, group, now_ms())
@@ -212,15 +199,7 @@ def facts(state: groups.GroupState) -> dict[str, Any]:
     }
 
 
-@Endpoint(
-    Operation.DELETE_GROUP,
-    scope="delete",
-    answers={200: DeleteGroupAnswer},
-    errors=(TopicNotFound,),
-    tag=TAG,
-    tells=DESCRIBED,
-    names={"group": "no-longer-wanted"},
-)
+@of_all(Operation.DELETE_GROUP, scope="delete", answers={200: DeleteGroupAnswer}, names={"group": "no-longer-wanted"})
 def delete(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
     """Delete a consumer group and its cursors. The streams of its members end."""
     deleted, is_sealed = yield from groups.delete(topic, group)
@@ -228,15 +207,12 @@ def delete(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
     return call.answer(answer, headers=told(is_sealed))
 
 
-@Endpoint(
+@of_members(
     Operation.COMMIT_GROUP,
-    scope="write",
     body=Commit,
     answers={200: CommitAnswer},
     errors=(TopicNotFound, NotFound, SessionEnded, ShareMoved),
-    tag=TAG,
     example={"session": 1, "shares": []},
-    needs_body=True,
 )
 def commit_group(call: Call[Commit, None], topic: str, group: str) -> Script[Answer]:
     """Commit the cursors of a member's shares, and tell that the member is alive."""
@@ -251,15 +227,12 @@ def commit_group(call: Call[Commit, None], topic: str, group: str) -> Script[Ans
     )
 
 
-@Endpoint(
+@of_members(
     Operation.LEAVE_GROUP,
-    scope="write",
     body=Leave,
     answers={200: LeaveAnswer},
     errors=(TopicNotFound, NotFound, SessionEnded),
-    tag=TAG,
     example={"session": 1},
-    needs_body=True,
 )
 def leave_group(call: Call[Leave, None], topic: str, group: str) -> Script[Answer]:
     """Leave a group. The member's shares move at once, and its uncommitted records go to other members."""

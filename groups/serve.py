@@ -5,7 +5,6 @@ from __future__ import annotations
 from base.clock import now_ms
 from base.errors import Incompatible, InvalidRequest, TopicNotFound
 from contract.operations import Operation
-from groups.api import TAG
 from groups.events import OF_GROUP
 from groups.joining import JoinQuery, join
 from groups.stream import MemberStream
@@ -22,7 +21,7 @@ from wire.streams import StreamCall, StreamEndpoint
     query=JoinQuery,
     events=OF_GROUP,
     errors=(TopicNotFound, Incompatible),
-    tag=TAG,
+    tag="groups",
 )
 async def member(call: StreamCall, key: Key, query: JoinQuery, topic: str, group: str) -> None:
     """Join a group, and get the records of your shares.

@@ -6,7 +6,6 @@ import asyncio
 
 from base.errors import NotAQueue, TopicNotFound
 from contract.operations import Operation
-from queues.api.jobs import NAMES, TAG
 from queues.api.shapes import JobEvent, check_worker
 from queues.leases import not_a_queue
 from queues.work import WorkQuery, WorkStream
@@ -28,8 +27,8 @@ from wire.streams import StreamCall, StreamEndpoint
     query=WorkQuery,
     events={"job": JobEvent, "error": EndEvent},
     errors=(TopicNotFound, NotAQueue),
-    tag=TAG,
-    names={**NAMES, "node": "worker-1"},
+    tag="queues",
+    names={"topic": "example-jobs", "node": "worker-1"},
 )
 async def work(call: StreamCall, key: Key, query: WorkQuery, name: str) -> None:
     """Get jobs of a queue on a stream.

@@ -5,6 +5,7 @@ A key needs the scope `webhooks`, also to read, because URLs can contain secrets
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,8 +28,8 @@ from wire.paging import NextCursor, PageQuery
 from wire.request.parse import Destruction, NoFields, Request
 from wire.schema import Clamped, Performance
 
-TAG = "webhooks"
-NAMES = {"webhook": "example-shop"}
+endpoint = partial(Endpoint, scope="webhooks", tag="webhooks")
+of_one = partial(endpoint, names={"webhook": "example-shop"}, errors=(NotFound,))
 EXAMPLE = {"url": "https://example.com/hooks", "topics": ["example-orders"]}
 State = Literal["running", "failing", "paused"]
 DeliveryState = Annotated[Literal["delivered", "failed", "dead", "skipped", "lost"], Meta(title="DeliveryState")]
@@ -252,16 +253,13 @@ def show(
     return call.answer(answer, status=201 if created else 200)
 
 
-@Endpoint(
+@of_one(
     Operation.PUT_WEBHOOK,
-    scope="webhooks",
     body=PutWebhook,
     answers={200: WebhookAnswer, 201: WebhookAnswer},
     errors=(Incompatible,),
     example=EXAMPLE,
-    names=NAMES,
     needs_body=True,
-    tag=TAG,
 )
 def put(call: Call[PutWebhook, None], webhook: str) -> Script[Answer]:
     """Create a webhook, or change its config. After the answer, no call has the config of before."""
@@ -269,33 +267,23 @@ def put(call: Call[PutWebhook, None], webhook: str) -> Script[Answer]:
     return (yield from show(call, done.webhook, secret=done.secret, created=done.created))
 
 
-@Endpoint(
-    Operation.GET_WEBHOOK, scope="webhooks", answers={200: WebhookAnswer}, errors=(NotFound,), names=NAMES, tag=TAG
-)
+@of_one(Operation.GET_WEBHOOK, answers={200: WebhookAnswer})
 def get(call: Call[None, None], webhook: str) -> Script[Answer]:
     """Get a webhook's config and state."""
     return (yield from show(call, (yield from visible(call, webhook))))
 
 
-@Endpoint(
-    Operation.DELETE_WEBHOOK,
-    scope="webhooks",
-    answers={200: DeleteWebhookAnswer},
-    names={"webhook": "example-no-longer-wanted"},
-    tag=TAG,
-)
+@endpoint(Operation.DELETE_WEBHOOK, answers={200: DeleteWebhookAnswer}, names={"webhook": "example-no-longer-wanted"})
 def delete(call: Call[None, None], webhook: str) -> Script[Answer]:
     """Delete a webhook. After the answer, nothing is sent."""
     deleted = yield from webhooks.delete(check_topic_name(webhook, "webhook"), call.key)
     return call.answer(DeleteWebhookAnswer(webhook=webhook, deleted=deleted, performance=call.performance()))
 
 
-@Endpoint(
+@endpoint(
     Operation.LIST_WEBHOOKS,
-    scope="webhooks",
     query=WebhooksQuery,
     answers={200: WebhooksAnswer},
-    tag=TAG,
     instead="PUT /v0/webhooks/:webhook creates a webhook",
 )
 def list_webhooks(call: Call[None, WebhooksQuery]) -> Script[Answer]:
@@ -315,15 +303,7 @@ def list_webhooks(call: Call[None, WebhooksQuery]) -> Script[Answer]:
     )
 
 
-@Endpoint(
-    Operation.PAUSE_WEBHOOK,
-    scope="webhooks",
-    body=NoFields,
-    answers={200: WebhookAnswer},
-    errors=(NotFound,),
-    names=NAMES,
-    tag=TAG,
-)
+@of_one(Operation.PAUSE_WEBHOOK, body=NoFields, answers={200: WebhookAnswer})
 def pause(call: Call[NoFields, None], webhook: str) -> Script[Answer]:
     """Pause a webhook. After the answer, nothing is sent. Records wait in their topics."""
     yield from visible(call, webhook)
@@ -331,30 +311,14 @@ def pause(call: Call[NoFields, None], webhook: str) -> Script[Answer]:
     return (yield from show(call, done))
 
 
-@Endpoint(
-    Operation.RESUME_WEBHOOK,
-    scope="webhooks",
-    body=NoFields,
-    answers={200: WebhookAnswer},
-    errors=(NotFound,),
-    names=NAMES,
-    tag=TAG,
-)
+@of_one(Operation.RESUME_WEBHOOK, body=NoFields, answers={200: WebhookAnswer})
 def resume(call: Call[NoFields, None], webhook: str) -> Script[Answer]:
     """Resume a webhook that is paused. A failing endpoint gets its next call at once."""
     yield from visible(call, webhook)
     return (yield from show(call, (yield from webhooks.set_paused(webhook, False, None, now_ms()))))
 
 
-@Endpoint(
-    Operation.TEST_WEBHOOK,
-    scope="webhooks",
-    body=NoFields,
-    answers={200: TestAnswer},
-    errors=(NotFound, Incompatible),
-    names=NAMES,
-    tag=TAG,
-)
+@of_one(Operation.TEST_WEBHOOK, body=NoFields, answers={200: TestAnswer}, errors=(NotFound, Incompatible))
 def test(call: Call[NoFields, None], webhook: str) -> Script[Answer]:
     """Send a test. The log shows its outcome, under the topic and seq of the answer."""
     yield from visible(call, webhook)
@@ -364,15 +328,7 @@ def test(call: Call[NoFields, None], webhook: str) -> Script[Answer]:
     )
 
 
-@Endpoint(
-    Operation.ROTATE_WEBHOOK,
-    scope="webhooks",
-    body=RotateRequest,
-    answers={200: WebhookAnswer},
-    errors=(NotFound,),
-    names=NAMES,
-    tag=TAG,
-)
+@of_one(Operation.ROTATE_WEBHOOK, body=RotateRequest, answers={200: WebhookAnswer})
 def rotate(call: Call[RotateRequest, None], webhook: str) -> Script[Answer]:
     """Give a webhook another secret. For a day, each call also has a signature by the secret of before."""
     yield from visible(call, webhook)
@@ -382,15 +338,7 @@ def rotate(call: Call[RotateRequest, None], webhook: str) -> Script[Answer]:
     return (yield from show(call, done, secret=secret))
 
 
-@Endpoint(
-    Operation.LIST_DELIVERIES,
-    scope="webhooks",
-    query=DeliveriesQuery,
-    answers={200: DeliveriesAnswer},
-    errors=(NotFound,),
-    names=NAMES,
-    tag=TAG,
-)
+@of_one(Operation.LIST_DELIVERIES, query=DeliveriesQuery, answers={200: DeliveriesAnswer})
 def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[Answer]:
     """List the calls of a webhook with topics within the prefixes of the key, the newest first.
 
@@ -420,15 +368,12 @@ def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[A
     )
 
 
-@Endpoint(
+@of_one(
     Operation.REPLAY_WEBHOOK,
-    scope="webhooks",
     body=ReplayRequest,
     answers={200: ReplayAnswer},
     errors=(NotFound, Incompatible),
     example={"failed": True, "dry_run": True},
-    names=NAMES,
-    tag=TAG,
 )
 def replay(call: Call[ReplayRequest, None], webhook: str) -> Script[Answer]:
     """Send records again: one, a range of seqs or times, or all that have no attempt left. They wait for no other record."""

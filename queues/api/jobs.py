@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,24 +34,26 @@ from topics.sealed import DESCRIBED
 from wire.answer import Answer, clamped
 from wire.endpoint import Call, Endpoint
 
-TAG = "queues"
 REFUSALS = (TopicNotFound, NotAQueue, TopicSealed)
-NAMES = {"topic": "example-jobs"}
+of_jobs = partial(
+    Endpoint,
+    scope="write",
+    errors=(*REFUSALS, BatchTooLarge),
+    tells=DESCRIBED,
+    names={"topic": "example-jobs"},
+    needs_body=True,
+    before_body=refuse_log,
+    tag="queues",
+)
 EXAMPLE: dict[str, Any] = {"node": "worker-1", "seqs": [1]}
 
 
-@Endpoint(
+@of_jobs(
     Operation.CLAIM,
-    scope="write",
     body=ClaimRequest,
     answers={200: ClaimAnswer},
     errors=REFUSALS,
-    tells=DESCRIBED,
     example={"node": "worker-1", "max": 10},
-    names=NAMES,
-    needs_body=True,
-    before_body=refuse_log,
-    tag=TAG,
 )
 def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
     """Claim jobs of a queue for a worker.
@@ -77,19 +80,7 @@ def render_claimed(topic: str, jobs: str, done: Claimed, wanted: ClaimRequest, s
     ).encode()
 
 
-@Endpoint(
-    Operation.ACK,
-    scope="write",
-    body=AckRequest,
-    answers={200: AckAnswer},
-    errors=(*REFUSALS, BatchTooLarge),
-    tells=DESCRIBED,
-    example=EXAMPLE,
-    names=NAMES,
-    needs_body=True,
-    before_body=refuse_log,
-    tag=TAG,
-)
+@of_jobs(Operation.ACK, body=AckRequest, answers={200: AckAnswer}, example=EXAMPLE)
 def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     """Delete jobs that are done. An ack can be repeated."""
     done = yield from settle(Ack, topic, call.body.held(), (), now_ms())
@@ -106,18 +97,11 @@ def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     )
 
 
-@Endpoint(
+@of_jobs(
     Operation.NACK,
-    scope="write",
     body=NackRequest,
     answers={200: NackAnswer},
-    errors=(*REFUSALS, BatchTooLarge),
-    tells=DESCRIBED,
     example={**EXAMPLE, "delay_ms": 1000, "error": "exit code 1"},
-    names=NAMES,
-    needs_body=True,
-    before_body=refuse_log,
-    tag=TAG,
 )
 def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     """Give jobs back, so that workers can claim them again."""
@@ -136,18 +120,11 @@ def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     )
 
 
-@Endpoint(
+@of_jobs(
     Operation.EXTEND,
-    scope="write",
     body=ExtendRequest,
     answers={200: ExtendAnswer},
-    errors=(*REFUSALS, BatchTooLarge),
-    tells=DESCRIBED,
     example={**EXAMPLE, "lease_ms": 60_000},
-    names=NAMES,
-    needs_body=True,
-    before_body=refuse_log,
-    tag=TAG,
 )
 def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
     """Give leases that have not ended a new deadline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -21,7 +22,13 @@ from wire.endpoint import Call, Endpoint
 from wire.paging import NextCursor, PageQuery
 from wire.schema import Clamped, Performance
 
-TAG = "queues"
+endpoint = partial(
+    Endpoint,
+    errors=(TopicNotFound, NotAQueue),
+    tells=DESCRIBED,
+    names={"topic": "example-jobs"},
+    tag="queues",
+)
 
 
 class PutSchedule(NewRecord):
@@ -93,17 +100,14 @@ class DeleteScheduleAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-@Endpoint(
+@endpoint(
     Operation.PUT_SCHEDULE,
     scope="write",
     body=PutSchedule,
     answers={200: ScheduleAnswer, 201: ScheduleAnswer},
     errors=(TopicNotFound, NotAQueue, RecordTooLarge),
-    tells=DESCRIBED,
     example={"cron": "0 3 * * *", "timezone": "Europe/Berlin", "data": {"report": "daily"}},
-    names={"topic": "example-jobs"},
     needs_body=True,
-    tag=TAG,
 )
 def put(call: Call[PutSchedule, None], topic: str, schedule: str) -> Script[Answer]:
     """Create or replace a schedule: a job later, or jobs by a cron line."""
@@ -113,28 +117,17 @@ def put(call: Call[PutSchedule, None], topic: str, schedule: str) -> Script[Answ
     return show(call, topic, found, is_new)
 
 
-@Endpoint(
-    Operation.GET_SCHEDULE,
-    scope="read",
-    answers={200: ScheduleAnswer},
-    errors=(TopicNotFound, NotAQueue),
-    tells=DESCRIBED,
-    names={"topic": "example-jobs"},
-    tag=TAG,
-)
+@endpoint(Operation.GET_SCHEDULE, scope="read", answers={200: ScheduleAnswer})
 def get(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
     """Get a schedule and the record of its jobs."""
     return show(call, topic, (yield from schedules.get_schedule(topic, schedule)))
 
 
-@Endpoint(
+@endpoint(
     Operation.DELETE_SCHEDULE,
     scope="delete",
     answers={200: DeleteScheduleAnswer},
-    errors=(TopicNotFound, NotAQueue),
-    tells=DESCRIBED,
     names={"topic": "example-jobs", "schedule": "no-longer-wanted"},
-    tag=TAG,
 )
 def delete(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
     """Delete a schedule. Its earlier jobs stay in the queue."""
@@ -144,16 +137,7 @@ def delete(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
     )
 
 
-@Endpoint(
-    Operation.LIST_SCHEDULES,
-    scope="read",
-    query=PageQuery,
-    answers={200: SchedulesAnswer},
-    errors=(TopicNotFound, NotAQueue),
-    tells=DESCRIBED,
-    names={"topic": "example-jobs"},
-    tag=TAG,
-)
+@endpoint(Operation.LIST_SCHEDULES, scope="read", query=PageQuery, answers={200: SchedulesAnswer})
 def list_schedules(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     """List the schedules of a queue, without the records of their jobs."""
     wanted = call.query

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,21 +24,19 @@ from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery
 from wire.request.parse import Request
 
-TAG = "cursors"
+endpoint = partial(Endpoint, errors=(TopicNotFound,), tells=DESCRIBED, tag="cursors")
 
 
 class PutCursor(CursorFields, Request):
     """The new position of a cursor: exactly one of `seq`, `from_ts` and `at`. `expected_seq` is its expected old position."""
 
 
-@Endpoint(
+@endpoint(
     Operation.PUT_CURSOR,
     scope="commit",
     body=PutCursor,
     answers={200: CursorAnswer, 201: CursorAnswer},
     errors=(TopicNotFound, CursorMoved, Incompatible),
-    tag=TAG,
-    tells=DESCRIBED,
     example={"seq": 1},
     needs_body=True,
 )
@@ -49,26 +48,17 @@ def put(call: Call[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
     return show(call, topic, moved, created)
 
 
-@Endpoint(
-    Operation.GET_CURSOR,
-    scope="read",
-    answers={200: CursorAnswer},
-    errors=(TopicNotFound,),
-    tag=TAG,
-    tells=DESCRIBED,
-)
+@endpoint(Operation.GET_CURSOR, scope="read", answers={200: CursorAnswer})
 def get(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Get a cursor and its lag."""
     return show(call, topic, (yield from cursors.cursor(topic, cursor, now_ms(), call.key)))
 
 
-@Endpoint(
+@endpoint(
     Operation.DELETE_CURSOR,
     scope="delete",
     answers={200: DeleteCursorAnswer},
     errors=(TopicNotFound, Incompatible),
-    tag=TAG,
-    tells=DESCRIBED,
     names={"cursor": "no-longer-wanted"},
 )
 def delete(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
@@ -87,15 +77,7 @@ def show(call: Call[Any, None], topic: str, found: cursors.ShownCursor, created:
     return call.answer(answer, status=201 if created else 200, headers=told(found.sealed))
 
 
-@Endpoint(
-    Operation.LIST_CURSORS,
-    scope="read",
-    query=PageQuery,
-    answers={200: CursorsAnswer},
-    errors=(TopicNotFound,),
-    tag=TAG,
-    tells=DESCRIBED,
-)
+@endpoint(Operation.LIST_CURSORS, scope="read", query=PageQuery, answers={200: CursorsAnswer})
 def list_cursors(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     """List the cursors of a topic: named cursors, and the cursors of routers and other owners."""
     wanted = call.query

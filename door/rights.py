@@ -8,6 +8,7 @@ from django.db import ProgrammingError, connection, transaction
 from psycopg import errors, sql
 
 from base.errors import InvalidRequest, NotFound
+from store.database import changed_rows
 from wire.access.keys import PREFIX
 
 SCOPES = ("read", "write", "commit")
@@ -86,9 +87,7 @@ def revoke(login: str, prefix: str, scopes: list[str]) -> None:
 
 def forget(login: str) -> int:
     """Deletes the rows of a login, so that its roles alone count. Returns their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(FORGET, [login])
-        return int(cursor.rowcount)
+    return changed_rows(FORGET, [login])
 
 
 def check(login: str, prefix: str) -> None:

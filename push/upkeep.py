@@ -9,10 +9,10 @@ import logging
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
 from routers import graph
 from store.codec import Arguments
+from store.database import changed_rows
 from store.script import Script, Statement, atomically, run
 from topics.delete.topic import delete_locked
 from topics.heads import LOCK_HEAD
@@ -76,23 +76,17 @@ FORGET = "DELETE FROM push_subscriber WHERE client_id = %s AND unsubscribed_ts I
 
 def drop_old_deliveries(now: int, limit: int = STEP) -> int:
     """Deletes old lines of the delivery log. Returns how many: at most `limit`."""
-    with connection.cursor() as cursor:
-        cursor.execute(DROP_LOG, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
-        return int(cursor.rowcount)
+    return changed_rows(DROP_LOG, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
 
 
 def drop_old_calls(now: int, limit: int = STEP) -> int:
     """Deletes old rows of the log of webhooks. Returns how many: at most `limit`."""
-    with connection.cursor() as cursor:
-        cursor.execute(DROP_WEBHOOK_LOG, {"before": now - settings.PUSH_LOG_DAYS * DAY_MS, "limit": limit})
-        return int(cursor.rowcount)
+    return changed_rows(DROP_WEBHOOK_LOG, {"before": now - settings.PUSH_LOG_DAYS * DAY_MS, "limit": limit})
 
 
 def drop_old_failed(now: int, limit: int = STEP) -> int:
     """Deletes notes of records that webhooks gave up long ago. Returns how many: at most `limit`."""
-    with connection.cursor() as cursor:
-        cursor.execute(DROP_FAILED, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
-        return int(cursor.rowcount)
+    return changed_rows(DROP_FAILED, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
 
 
 def trim_delivered(now: int) -> int:
@@ -116,16 +110,13 @@ def forget_left(now: int) -> int:
                 "Deleted the queue %s with %d events: its subscriber left %d days ago", queue, records, LEFT_DAYS
             )
         run(atomically(forget(client_id, now)))
-    with connection.cursor() as cursor:
-        cursor.execute(FORGET_COUNTERS)
+    changed_rows(FORGET_COUNTERS)
     return len(left)
 
 
 def forget_clients(now: int) -> int:
     """Deletes clients with a token that was deleted long ago, if they have no topic and no subscription. Returns how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(FORGET_CLIENTS, [now - DEAD_MS])
-        return int(cursor.rowcount)
+    return changed_rows(FORGET_CLIENTS, [now - DEAD_MS])
 
 
 def forget(client_id: int, now: int) -> Script[None]:

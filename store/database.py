@@ -136,6 +136,13 @@ def prepared(statement: str, arguments: Arguments) -> Rows:
                 raise
 
 
+def changed_rows(statement: str, arguments: Arguments = ()) -> int:
+    """Runs a statement that PostgreSQL plans for these arguments. Returns the number of changed rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return int(cursor.rowcount)
+
+
 def run(opened: psycopg.Connection[Any], statement: str, arguments: Arguments) -> Rows:
     """Runs a statement through libpq, in one call that takes the interpreter's lock once."""
     server, names = opened.pgconn, _prepared.setdefault(opened, {})

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 
 from base.clock import now_ms
+from store.database import changed_rows
 from store.script import Script, Statement
 from wire.access.actor import actor
 
@@ -76,6 +76,4 @@ def note_difference(kind: str, name: str, before: dict[str, Any], after: dict[st
 
 def drop_old(now: int, limit: int = STEP) -> int:
     """Drops entries older than TOPICS_AUDIT_DAYS, the oldest first, at most `limit`. Returns their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(DROP_OLD, [now - settings.TOPICS_AUDIT_DAYS * DAY_MS, limit])
-        return int(cursor.rowcount)
+    return changed_rows(DROP_OLD, [now - settings.TOPICS_AUDIT_DAYS * DAY_MS, limit])

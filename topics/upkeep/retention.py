@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
-from store.database import prepared
+from store.database import changed_rows, prepared
 from topics.heads import MOST_LEAD_MS
 from topics.upkeep.unsettled import BY_INDEX, COUNTS, EXPIRES, LEADS, RECLAIMS
 
@@ -194,11 +194,10 @@ class OldKeys:
 
     def drop_of(self, window: int, upto: int, limit: int) -> int:
         above = self.upto[window] - LATE_MS if window in self.upto else LEAST_TS
-        with connection.cursor() as cursor:
-            cursor.execute(OLD_KEYS, {"above": above, "upto": upto, "window": window, "most": limit})
-            if cursor.rowcount < limit:
-                self.upto[window] = upto
-            return int(cursor.rowcount)
+        count = changed_rows(OLD_KEYS, {"above": above, "upto": upto, "window": window, "most": limit})
+        if count < limit:
+            self.upto[window] = upto
+        return count
 
 
 def give_back_seqs(now: int, limit: int = MOST_HEADS) -> int:

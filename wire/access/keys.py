@@ -21,7 +21,7 @@ from django.db import connection
 from base.clock import now_ms
 from base.errors import Forbidden, Unauthorized
 from base.names import shown, within
-from store.database import mend
+from store.database import changed_rows, mend
 from wire.access.forwarded import MOST_KNOWN
 
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
@@ -209,8 +209,7 @@ class Keyring:
     def _note_use(self) -> None:
         used, self._used = self._used, {}
         if used:
-            with connection.cursor() as cursor:
-                cursor.execute(NOTE_USE, [list(used), list(used.values())])
+            changed_rows(NOTE_USE, [list(used), list(used.values())])
 
     def authenticate(self, authorization: str | None) -> Key:
         """Returns the key of an Authorization header. Raises Unauthorized. If `stale`, call refresh() first."""
@@ -266,9 +265,7 @@ def by_digest(rows: Iterable[KeyRow]) -> dict[bytes, Key]:
 
 def drop_dead(now: int) -> int:
     """Deletes the keys that were revoked or expired long ago. Returns their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(DROP_DEAD, [now - DEAD_MS])
-        return int(cursor.rowcount)
+    return changed_rows(DROP_DEAD, [now - DEAD_MS])
 
 
 def fetched(statement: str, *arguments: int) -> list[tuple[Any, ...]]:

@@ -14,4 +14,3 @@ class AdminConfig(apps.AdminConfig):
 class ConsoleConfig(AppConfig):
     name = "console"
     verbose_name = "console"
-    default_auto_field = "django.db.models.BigAutoField"

@@ -10,7 +10,6 @@ from base.refusal import Refusal
 class PushConfig(AppConfig):
     name = "push"
     verbose_name = "Push bus"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Checks the settings, and starts to report faults."""

@@ -8,7 +8,6 @@ from base.refusal import Refusal
 
 class TopicsConfig(AppConfig):
     name = "topics"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         """Checks the settings."""

@@ -1,7 +1,0 @@
-"""Consumer groups as a Django app. Its tables are in sql/, and it has no models."""
-
-from django.apps import AppConfig
-
-
-class GroupsConfig(AppConfig):
-    name = "groups"

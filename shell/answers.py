@@ -32,17 +32,19 @@ def print_listed(columns: Sequence[Column], found: Iterator[Answer], is_json: bo
         print_json(each)
 
 
-def print_put(name: str, answer: Answer, is_json: bool) -> None:
-    """Prints the result of a PUT: created, or already there."""
+def print_done(words: str, answer: Answer, is_json: bool) -> None:
+    """Prints what a call has done. `words`: the answer in words."""
     if is_json:
         print_json(answer)
     else:
-        click.echo(f"{name} is created" if answer["created"] else f"{name} exists, and has this config")
+        click.echo(words)
+
+
+def print_put(name: str, answer: Answer, is_json: bool) -> None:
+    """Prints the result of a PUT: created, or already there."""
+    print_done(f"{name} is created" if answer["created"] else f"{name} exists, and has this config", answer, is_json)
 
 
 def print_deleted(kind: str, name: str, answer: Answer, is_json: bool) -> None:
     """Prints the result of a DELETE: deleted, or already absent."""
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{name} is deleted" if answer["deleted"] else f"{kind} {name!r} does not exist")
+    print_done(f"{name} is deleted" if answer["deleted"] else f"{kind} {name!r} does not exist", answer, is_json)

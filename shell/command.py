@@ -184,4 +184,7 @@ def confirm(question: Callable[[], str | None]) -> None:
         click.confirm(asked, abort=True, err=True)
 
 
-as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")
+def prints_answer(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command its connection, and the option --json."""
+    option = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")
+    return option(click.pass_obj(command))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from shell.answers import print_deleted, print_json, print_listed, print_one
-from shell.command import CURSOR, SEQ, TOPIC, CommandConnection, as_json
+from shell.answers import print_deleted, print_done, print_listed, print_one
+from shell.command import CURSOR, SEQ, TOPIC, CommandConnection, prints_answer
 from shell.server import ask, listed, path
 from shell.table import Column
 
@@ -26,8 +26,7 @@ CURSORS = (
 )
 @click.option("--at", type=click.Choice(["head", "earliest"]), help="after the last record, or before the first")
 @click.option("--expected-seq", type=SEQ, metavar="SEQ", help="fail if the cursor is not at this seq")
-@as_json
-@click.pass_obj
+@prints_answer
 def put(
     connection: CommandConnection,
     topic: str,
@@ -45,16 +44,12 @@ def put(
     wanted = {**where, "expected_seq": expected_seq}
     given = {name: value for name, value in wanted.items() if value is not None}
     answer = ask(connection.server, "PUT", path("topics", topic, "cursors", cursor), None, given)
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{cursor} is at {answer['seq']} of {topic}, {answer['lag']} behind")
+    print_done(f"{cursor} is at {answer['seq']} of {topic}, {answer['lag']} behind", answer, is_json)
 
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @click.argument("cursor", metavar="NAME", type=CURSOR)
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, topic: str, cursor: str, is_json: bool) -> None:
     """Show the position and the lag of a cursor."""
     answer = ask(connection.server, "GET", path("topics", topic, "cursors", cursor))
@@ -62,8 +57,7 @@ def get(connection: CommandConnection, topic: str, cursor: str, is_json: bool) -
 
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
-@as_json
-@click.pass_obj
+@prints_answer
 def list_cursors(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """List the cursors of a topic: named cursors, and cursors of routers, subscriptions, Spark jobs and webhooks."""
     found = listed(connection.server, path("topics", topic, "cursors"), "cursors")
@@ -72,8 +66,7 @@ def list_cursors(connection: CommandConnection, topic: str, is_json: bool) -> No
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @click.argument("cursor", metavar="NAME", type=CURSOR)
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, topic: str, cursor: str, is_json: bool) -> None:
     """Delete a cursor."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "cursors", cursor))

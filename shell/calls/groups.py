@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_deleted, print_json, print_listed
-from shell.command import GROUP, TOPIC, CommandConnection, as_json
+from shell.command import GROUP, TOPIC, CommandConnection, prints_answer
 from shell.server import ask, listed, path
 from shell.table import Column, print_table
 
@@ -27,8 +27,7 @@ SHARES = (
 
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
-@as_json
-@click.pass_obj
+@prints_answer
 def list_groups(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """List the consumer groups of a topic."""
     print_listed(GROUPS, listed(connection.server, path("topics", topic, "groups"), "groups"), is_json)
@@ -36,8 +35,7 @@ def list_groups(connection: CommandConnection, topic: str, is_json: bool) -> Non
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @click.argument("group", metavar="NAME", type=GROUP)
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, topic: str, group: str, is_json: bool) -> None:
     """Show the shares of a consumer group, with their cursors and owners."""
     answer = ask(connection.server, "GET", path("topics", topic, "groups", group))
@@ -49,8 +47,7 @@ def get(connection: CommandConnection, topic: str, group: str, is_json: bool) ->
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @click.argument("group", metavar="NAME", type=GROUP)
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, topic: str, group: str, is_json: bool) -> None:
     """Delete a consumer group and its cursors. The streams of its members end."""
     print_deleted("group", group, ask(connection.server, "DELETE", path("topics", topic, "groups", group)), is_json)

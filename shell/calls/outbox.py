@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_json
-from shell.command import TOPIC, CommandConnection, as_json, confirm
+from shell.command import TOPIC, CommandConnection, confirm, prints_answer
 from shell.table import Column, print_table
 
 COLUMNS = (
@@ -16,8 +16,7 @@ COLUMNS = (
 )
 
 
-@as_json
-@click.pass_obj
+@prints_answer
 def list_waiting(connection: CommandConnection, is_json: bool) -> None:
     """List the topics with emitted records that have not arrived, with the age of the oldest and the reason."""
     connection.only_local()

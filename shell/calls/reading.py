@@ -11,7 +11,7 @@ from shell import reading
 from shell.answers import print_listed
 from shell.calls.append import encoding
 from shell.calls.topics import predicate
-from shell.command import SEQ, TOPIC, CommandConnection, as_json
+from shell.command import SEQ, TOPIC, CommandConnection, prints_answer
 from shell.follower import Follower
 from shell.lines import Shape
 from shell.printing import PrintedTail, line_of, say
@@ -101,8 +101,7 @@ def export(
 
 @click.argument("prefix", metavar="[PREFIX]", default="", type=TOPIC)
 @click.option("-q", "--quiet", is_flag=True, help="names only")
-@as_json
-@click.pass_obj
+@prints_answer
 def ls(connection: CommandConnection, prefix: str, quiet: bool, is_json: bool) -> None:
     """List the topics whose names start with PREFIX. FSYNC: whether an append waits for the disk."""
     if quiet and is_json:

@@ -10,7 +10,7 @@ from base.refusal import Refusal
 from base.units import counted
 from shell.answers import print_json
 from shell.calls.topics import predicate
-from shell.command import TOPIC, CommandConnection, as_json, confirm, seqs
+from shell.command import TOPIC, CommandConnection, confirm, prints_answer, seqs
 from shell.server import CommandServer, ask, path
 
 MOST_LETTERS = 1_000  # of one call
@@ -24,8 +24,7 @@ MOST_LETTERS = 1_000  # of one call
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="most letters to move (default: all)")
 @click.option("--dry-run", is_flag=True, help="count the letters, and change nothing")
 @click.option("-y", "--yes", is_flag=True, help="move without asking")
-@as_json
-@click.pass_obj
+@prints_answer
 def redrive(
     connection: CommandConnection,
     topic: str,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shell.command import CommandConnection, as_json
+from shell.command import CommandConnection, prints_answer
 from shell.printing import say
 from shell.table import Column, print_table
 
@@ -82,8 +82,7 @@ def forget(connection: CommandConnection, login: str) -> None:
 
 
 @click.argument("login", required=False)
-@as_json
-@click.pass_obj
+@prints_answer
 def list_rights(connection: CommandConnection, login: str | None, is_json: bool) -> None:
     """Show the rights of a LOGIN, or of all."""
     connection.only_local()

@@ -8,7 +8,7 @@ import click
 
 from shell.answers import print_deleted, print_listed, print_one, print_put
 from shell.calls.topics import predicate
-from shell.command import ROUTER, SEQ, TOPIC, CommandConnection, as_json
+from shell.command import ROUTER, SEQ, TOPIC, CommandConnection, prints_answer
 from shell.server import ask, listed, path
 from shell.table import Column
 
@@ -48,8 +48,7 @@ ROUTERS = (
     metavar="MS",
     help="instead of --from: the first record at or after this time, in ms since 1970",
 )
-@as_json
-@click.pass_obj
+@prints_answer
 def put(
     connection: CommandConnection,
     router: str,
@@ -71,8 +70,7 @@ def put(
 
 
 @click.argument("router", metavar="NAME", type=ROUTER)
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, router: str, is_json: bool) -> None:
     """Show a router: its position, its lag, and its last error."""
     answer = ask(connection.server, "GET", path("routers", router))
@@ -82,8 +80,7 @@ def get(connection: CommandConnection, router: str, is_json: bool) -> None:
 @click.argument("prefix", metavar="[PREFIX]", default="", type=ROUTER)
 @click.option("--source", metavar="NAME", type=TOPIC, help="only routers from this topic")
 @click.option("--dest", metavar="NAME", type=TOPIC, help="only routers to this topic")
-@as_json
-@click.pass_obj
+@prints_answer
 def list_routers(
     connection: CommandConnection, prefix: str, source: str | None, dest: str | None, is_json: bool
 ) -> None:
@@ -95,8 +92,7 @@ def list_routers(
 
 
 @click.argument("router", metavar="NAME", type=ROUTER)
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, router: str, is_json: bool) -> None:
     """Stop forwarding and delete the router. The dest keeps the forwarded records."""
     answer = ask(connection.server, "DELETE", path("routers", router))

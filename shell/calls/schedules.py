@@ -14,7 +14,7 @@ from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.units import moment
 from shell.answers import print_deleted, print_json, print_listed
-from shell.command import SCHEDULE, TOPIC, CommandConnection, as_json
+from shell.command import SCHEDULE, TOPIC, CommandConnection, prints_answer
 from shell.lines import Shape
 from shell.server import CommandServer, ask, listed, path
 from shell.table import Column, print_fields
@@ -87,8 +87,7 @@ class Json(click.ParamType):
 @click.option("--tag", help="tag of each job")
 @click.option("--node", help="node of each job")
 @click.option("--meta", type=Json(), metavar="JSON", help="meta of each job, an object")
-@as_json
-@click.pass_obj
+@prints_answer
 def put(connection: CommandConnection, topic: str, schedule: str, is_json: bool, **config: Any) -> None:
     """Create a schedule that gives a queue a job later or again and again, or replace a schedule."""
     if config["cron"] is None and config["not_before"] is None:
@@ -108,8 +107,7 @@ def put(connection: CommandConnection, topic: str, schedule: str, is_json: bool,
 
 @click.argument("topic", metavar="QUEUE", type=TOPIC)
 @click.argument("schedule", metavar="NAME", type=SCHEDULE)
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, topic: str, schedule: str, is_json: bool) -> None:
     """Show a schedule, its last error, and the data of its jobs."""
     answer = asked(connection.server, "GET", topic, schedule)
@@ -120,8 +118,7 @@ def get(connection: CommandConnection, topic: str, schedule: str, is_json: bool)
 
 
 @click.argument("topic", metavar="QUEUE", type=TOPIC)
-@as_json
-@click.pass_obj
+@prints_answer
 def list_schedules(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """List the schedules of a queue, with the times of their next and last jobs. ERROR: the queue refused the last one."""
     found = listed(connection.server, path("topics", topic, "schedules"), "schedules")
@@ -130,8 +127,7 @@ def list_schedules(connection: CommandConnection, topic: str, is_json: bool) -> 
 
 @click.argument("topic", metavar="QUEUE", type=TOPIC)
 @click.argument("schedule", metavar="NAME", type=SCHEDULE)
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, topic: str, schedule: str, is_json: bool) -> None:
     """Delete a schedule. Its earlier jobs stay in the queue."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "schedules", schedule))

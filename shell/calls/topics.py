@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from base.errors import TopicsError
-from shell.answers import print_json, print_one, print_put
-from shell.command import SEQ, TOPIC, CommandConnection, as_json, confirm, seqs
+from shell.answers import print_done, print_one, print_put
+from shell.command import SEQ, TOPIC, CommandConnection, confirm, prints_answer, seqs
 from shell.server import ask, path
 
 AMOUNT = click.IntRange(0, 2**62)
@@ -70,8 +70,7 @@ AMOUNT = click.IntRange(0, 2**62)
     "--unique-tags/--no-unique-tags", default=None, help="of a queue: one job of a tag at a time (default no)"
 )
 @click.option("--sealed/--no-sealed", default=None, help="sealed: the topic takes no records and no deletes")
-@as_json
-@click.pass_obj
+@prints_answer
 def create(connection: CommandConnection, topic: str, is_json: bool, **config: Any) -> None:
     """Create a topic, or change the given fields of an existing topic."""
     given = {name: value for name, value in config.items() if value is not None}
@@ -80,8 +79,7 @@ def create(connection: CommandConnection, topic: str, is_json: bool, **config: A
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, topic: str, is_json: bool) -> None:
     """Show the figures and the config of a topic."""
     answer = ask(connection.server, "GET", path("topics", topic), {"touch": False})
@@ -91,20 +89,15 @@ def get(connection: CommandConnection, topic: str, is_json: bool) -> None:
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--if-empty", is_flag=True, help="fail if the topic holds records")
 @click.option("-y", "--yes", is_flag=True, help="delete without asking")
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
     """Delete a topic with its records, its cursors, and all routers from or to it."""
     if not (yes or if_empty):
         confirm(lambda: deletion(connection, topic))
     answer = ask(connection.server, "DELETE", path("topics", topic), {"if_empty": if_empty})
-    if is_json:
-        print_json(answer)
-    elif not answer["deleted"]:
-        click.echo(f"topic {topic!r} does not exist")
-    else:
-        routers = answer["routers_removed"]
-        click.echo(f"{topic} is deleted" + (f", with the routers {', '.join(routers)}" if routers else ""))
+    routers = answer["routers_removed"]
+    deleted = f"{topic} is deleted" + (f", with the routers {', '.join(routers)}" if routers else "")
+    print_done(deleted if answer["deleted"] else f"topic {topic!r} does not exist", answer, is_json)
 
 
 def deletion(connection: CommandConnection, topic: str) -> str | None:
@@ -123,8 +116,7 @@ def deletion(connection: CommandConnection, topic: str) -> str | None:
 @click.option("--match", metavar="TAG", help='delete records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
 @seqs("delete the record with this seq")
 @click.option("-y", "--yes", is_flag=True, help="delete without asking")
-@as_json
-@click.pass_obj
+@prints_answer
 def trim(connection: CommandConnection, topic: str, match: str | None, yes: bool, is_json: bool, **chosen: Any) -> None:
     """Delete existing records permanently. Readers get no tombstone."""
     wanted = {**chosen, "seqs": chosen["seqs"] or None, "match": predicate(match)}
@@ -136,10 +128,7 @@ def trim(connection: CommandConnection, topic: str, match: str | None, yes: bool
     if not yes:
         confirm(lambda: f"Delete these records of {topic} permanently?")
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{answer['deleted']} records of {topic} are deleted, {answer['count']} are left")
+    print_done(f"{answer['deleted']} records of {topic} are deleted, {answer['count']} are left", answer, is_json)
 
 
 def predicate(match: str | None) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from base.units import counted, moment
-from shell.answers import print_deleted, print_json, print_listed, print_one
+from shell.answers import print_deleted, print_done, print_json, print_listed, print_one
 from shell.calls.schedules import Json
 from shell.calls.topics import predicate
-from shell.command import SEQ, TOPIC, WEBHOOK, CommandConnection, as_json
+from shell.command import SEQ, TOPIC, WEBHOOK, CommandConnection, prints_answer
 from shell.server import ask, listed, path
 from shell.table import Column
 
@@ -75,8 +75,7 @@ named = click.argument("webhook", metavar="NAME", type=WEBHOOK)
 @click.option(
     "--from", "start", metavar="WHERE", help="where new topics begin: head, earliest, or after a seq (default head)"
 )
-@as_json
-@click.pass_obj
+@prints_answer
 def put(
     connection: CommandConnection,
     webhook: str,
@@ -121,24 +120,21 @@ def parted(header: str) -> tuple[str, str]:
 
 
 @named
-@as_json
-@click.pass_obj
+@prints_answer
 def get(connection: CommandConnection, webhook: str, is_json: bool) -> None:
     """Show a webhook: its config, its state, and its last error."""
     print_one(ask(connection.server, "GET", path("webhooks", webhook)), is_json)
 
 
 @click.argument("prefix", metavar="[PREFIX]", default="", type=WEBHOOK)
-@as_json
-@click.pass_obj
+@prints_answer
 def list_webhooks(connection: CommandConnection, prefix: str, is_json: bool) -> None:
     """List the webhooks whose names start with PREFIX."""
     print_listed(WEBHOOKS, listed(connection.server, path("webhooks"), "webhooks", {"prefix": prefix}), is_json)
 
 
 @named
-@as_json
-@click.pass_obj
+@prints_answer
 def delete(connection: CommandConnection, webhook: str, is_json: bool) -> None:
     """Delete a webhook. Nothing is sent afterwards. Its dead letters stay."""
     print_deleted("webhook", webhook, ask(connection.server, "DELETE", path("webhooks", webhook)), is_json)
@@ -148,14 +144,10 @@ def changing(what: str, done: str, help: str) -> Callable[..., None]:
     """Returns the command that makes the call `what` without a body."""
 
     @named
-    @as_json
-    @click.pass_obj
+    @prints_answer
     def change(connection: CommandConnection, webhook: str, is_json: bool) -> None:
         answer = ask(connection.server, "POST", path("webhooks", webhook, what))
-        if is_json:
-            print_json(answer)
-        else:
-            click.echo(done.format(name=webhook, **answer))
+        print_done(done.format(name=webhook, **answer), answer, is_json)
 
     change.__name__, change.__doc__ = what, help
     return change
@@ -182,8 +174,7 @@ rotate = changing(
     help="only calls that ended so",
 )
 @click.option("-n", "most", default=20, metavar="N", help="the most calls (default 20)")
-@as_json
-@click.pass_obj
+@prints_answer
 def deliveries(
     connection: CommandConnection,
     webhook: str,
@@ -208,8 +199,7 @@ def deliveries(
 @click.option("--from-ts", type=SEQ, metavar="MS", help="only records of this time or later, in ms since 1970")
 @click.option("--to-ts", type=SEQ, metavar="MS", help="only records of this time or earlier")
 @click.option("--dry-run", is_flag=True, help="count the records, and send nothing")
-@as_json
-@click.pass_obj
+@prints_answer
 def replay(connection: CommandConnection, webhook: str, dry_run: bool, is_json: bool, **wanted: Any) -> None:
     """Send records again: a range of a topic, or all that failed."""
     given = {name: value for name, value in wanted.items() if value not in (None, False)} | {"dry_run": dry_run}

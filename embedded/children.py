@@ -7,6 +7,7 @@ has a watcher (leash.py).
 """
 
 import contextlib
+import http.client
 import os
 import signal
 import subprocess
@@ -182,6 +183,18 @@ class Child:
             self.leash.kill()
             self.leash.wait()
             self.leash = None
+
+
+def answers(host: str, port: int, path: str) -> bool:
+    """Returns whether an HTTP server answers this path with 200."""
+    client = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        client.request("GET", path)
+        return client.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()
 
 
 def stop_all(children: Sequence[Child]) -> None:

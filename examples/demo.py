@@ -1,7 +1,6 @@
 """The common part of the demos: one folder, ports side by side, and processes that run until Ctrl-C."""
 
 import fcntl
-import http.client
 import os
 import threading
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from base.locks import take_lock
 from base.refusal import Refusal
-from embedded.children import Child
+from embedded.children import Child, answers
 from embedded.folder import bind, last_line
 
 ROOT = Path(__file__).parent.parent
@@ -67,21 +66,10 @@ def listen_on(port: int) -> dict[str, str]:
 def wait_until_ready(child: Child, port: int, path: str, stopping: threading.Event) -> None:
     """Wait until it is ready, or until the demo is stopped. Raises Refusal if the process ended."""
     deadline = time.monotonic() + START_SECONDS
-    while not stopping.is_set() and not answers(port, path):
+    while not stopping.is_set() and not answers(HOST, port, path):
         if child.exited() is not None or time.monotonic() > deadline:
             raise Refusal(f"{child.name} did not start: {last_line(child.log)} ({child.log})")
         stopping.wait(TICK)
-
-
-def answers(port: int, path: str) -> bool:
-    client = http.client.HTTPConnection(HOST, port, timeout=5)
-    try:
-        client.request("GET", path)
-        return client.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        client.close()
 
 
 def keep_running(children: Sequence[Child], stopping: threading.Event) -> None:

@@ -7,7 +7,6 @@ children of this process. Their guard (embedded/servers.py) runs until the last 
 import errno
 import fcntl
 import gc
-import http.client
 import os
 import secrets
 import shutil
@@ -25,7 +24,7 @@ import embedded
 from base.locks import take_lock
 from base.refusal import Refusal
 from base.signals import on_signals
-from embedded.children import Begin, Child, execute, stop_all
+from embedded.children import Begin, Child, answers, execute, stop_all
 from embedded.folder import bind, last_line, make, usable
 from store.sessions import check_sessions, wait_for_sessions
 from topics_project import heartbeats, late_check
@@ -180,23 +179,12 @@ def start(child: Child) -> None:
 def wait_until_ready(child: Child, stopping: threading.Event) -> bool:
     deadline = time.monotonic() + 45
     while not stopping.is_set():
-        if is_ready():
+        if answers(reachable_host(), settings.PORT, "/v0/ready"):
             return True
         if child.exited() is not None or time.monotonic() > deadline:
             raise Refusal(f"the web server did not start: {last_line(child.log)} ({child.log})")
         stopping.wait(0.05)
     return False
-
-
-def is_ready() -> bool:
-    client = http.client.HTTPConnection(reachable_host(), settings.PORT, timeout=5)
-    try:
-        client.request("GET", "/v0/ready")
-        return client.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        client.close()
 
 
 def reachable_host() -> str:

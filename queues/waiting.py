@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from base.clock import now_ms
 from contract.operations import LONGEST_WAIT_MS
@@ -73,17 +72,11 @@ class UntilReady(Pause):
 
 
 def claim_waiting(
-    name: str,
-    node: str,
-    most_jobs: int,
-    lease_ms: int | None,
-    wait_ms: int,
-    key: Key,
-    clock: Callable[[], int] = now_ms,
+    name: str, node: str, most_jobs: int, lease_ms: int | None, wait_ms: int, key: Key
 ) -> Script[Claimed]:
     """Claims as `claim` does. If the queue has no ready job, waits up to `wait_ms` for one, while the key counts."""
     ends = time.monotonic() + min(wait_ms, LONGEST_WAIT_MS) / 1000
-    done = yield from claim(name, node, most_jobs, lease_ms, clock())
+    done = yield from claim(name, node, most_jobs, lease_ms, now_ms())
     if done.jobs or not wait_ms:
         return done
     topic = yield from topic_called(name)
@@ -93,7 +86,7 @@ def claim_waiting(
     try:
         while True:
             # The first of these claims finds a job that came before the poll began.
-            done = yield from claim(name, node, most_jobs, lease_ms, clock())
+            done = yield from claim(name, node, most_jobs, lease_ms, now_ms())
             left = ends - time.monotonic()
             if done.jobs or left <= 0 or not (yield UntilReady(poll, left, key)):
                 return done

@@ -56,10 +56,8 @@ class RouterLag(NamedTuple):
     lag: Lagging
 
 
-def lagging(router_ids: list[int] | None, now: int) -> Script[dict[int, Lagging]]:
-    """Returns the lag of these routers, or (None) of all routers, by id."""
-    if router_ids is None:
-        return {each.id: each.lag for each in (yield from lags_of_all(now))}
+def lagging(router_ids: list[int], now: int) -> Script[dict[int, Lagging]]:
+    """Returns the lag of these routers, by id."""
     rows = yield Statement(OF_SOME, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS})
     return {id: lag_of(lag, oldest, still) for id, lag, oldest, still in rows}
 

@@ -224,27 +224,12 @@ def fitting(near: dict[int, int], ends: Sequence[RouterEnds]) -> tuple[list[int]
 
 
 def edge(row: Any) -> Edge:
-    id, name, source, dest, state, error, guarantee, op, tag, cyclic, ordered, *numbers = row
-    total, before, ms, lag, oldest, still = numbers
-    lagging = lag_of(lag, oldest, still)
+    id, name, source, dest, state, error, guarantee, op, tag, cyclic, ordered, total, before, ms, *numbers = row
+    lag, oldest_ms, _ = lagging = lag_of(*numbers)
     state = lagging.shown(state)
     rate = max(total - before, 0) * 1000 / ms if ms else None
     match = None if op is None else tag + ("*" if op == "Glob" else "")
-    return Edge(
-        id,
-        name,
-        source,
-        dest,
-        state,
-        error,
-        guarantee,
-        match,
-        cyclic,
-        ordered,
-        rate,
-        lagging.lag,
-        lagging.oldest_unread_ms,
-    )
+    return Edge(id, name, source, dest, state, error, guarantee, match, cyclic, ordered, rate, lag, oldest_ms)
 
 
 def chosen(wanted: GraphPart, ends: Sequence[RouterEnds]) -> tuple[dict[int, int], bool]:

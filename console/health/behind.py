@@ -72,9 +72,9 @@ def held_up(now: int, most: int, told: Sequence[str] = (), prefix: str = "") -> 
 def look(statement: str, now: int, most: int, told: Sequence[str] = (), prefix: str = "") -> list[Behind]:
     routers = []
     asked = {"now": now, "stalled_ms": STALLED_MS, "looked": LOOKED, "most": most}
-    for *row, lag, oldest, still in prepared(statement, {**asked, "told": list(told), "prefix": prefix}):
-        lagging = lag_of(lag, oldest, still)
-        id, name, source, dest, state, error = row
-        state = lagging.shown(state)
-        routers.append(Behind(id, name, source, dest, state, error, lagging.lag, lagging.oldest_unread_ms))
+    for id, name, source, dest, state, error, *numbers in prepared(
+        statement, {**asked, "told": list(told), "prefix": prefix}
+    ):
+        lag, oldest_ms, _ = lagging = lag_of(*numbers)
+        routers.append(Behind(id, name, source, dest, lagging.shown(state), error, lag, oldest_ms))
     return routers

@@ -68,22 +68,10 @@ def routers(topic_id: int, now: int) -> list[RouterRow]:
 
 
 def router_row(row: Any, topic_id: int) -> RouterRow:
-    id, name, source, dest, source_id, state, error, guarantee, forwarded, lag, oldest, still = row
-    lagging = lag_of(lag, oldest, still)
-    state = lagging.shown(state)
-    return RouterRow(
-        id,
-        name,
-        source,
-        dest,
-        source_id == topic_id,
-        state,
-        error,
-        guarantee,
-        forwarded,
-        lagging.lag,
-        lagging.oldest_unread_ms,
-    )
+    id, name, source, dest, source_id, state, error, guarantee, forwarded, *numbers = row
+    lag, oldest_ms, _ = lagging = lag_of(*numbers)
+    leads_out, state = source_id == topic_id, lagging.shown(state)
+    return RouterRow(id, name, source, dest, leads_out, state, error, guarantee, forwarded, lag, oldest_ms)
 
 
 def cursors(topic_id: int, head: int) -> list[Reader]:

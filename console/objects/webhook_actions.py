@@ -13,7 +13,6 @@ from django.urls import reverse
 from base.clock import now_ms
 from base.errors import Incompatible, TopicsError
 from base.units import amount, counted, moment, sentence
-from console.objects.webhooks import found
 from console.records.browse import TimeField
 from console.site import Console, whole
 from console.templatetags.console import webhook_url
@@ -47,10 +46,10 @@ class WebhookAction(NamedTuple):
 
 
 def page(site: Console, request: HttpRequest, name: str, action: str) -> HttpResponse:
-    """Shows the effects of an action, and does it after the confirmation. Raises Http404 or PermissionDenied."""
+    """Shows the effects of an action, and does it after the confirmation. Raises NotFound, Http404 or PermissionDenied."""
     if action not in ACTIONS:
         raise Http404(f"unknown action {action!r}")
-    webhook, wanted = found(name), ACTIONS[action]
+    webhook, wanted = run(webhooks.find(name)), ACTIONS[action]
     if not request.user.has_perm(wanted.permission):
         raise PermissionDenied
     if request.method == "POST":

@@ -7,14 +7,13 @@ from urllib.parse import urlencode
 
 import msgspec
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
-from base.errors import NotFound
 from base.units import amount, counted, duration, waits
 from console.history import charts, series
 from console.live.live import part
@@ -29,14 +28,6 @@ from push.webhooks.webhooks import Stored, WaitingCount
 from store.script import run
 
 OUTCOMES = ("delivered", "failed", "dead", "skipped", "lost")
-
-
-def found(name: str) -> Stored:
-    """Returns the webhook. Raises Http404."""
-    try:
-        return run(webhooks.find(name))
-    except NotFound as error:
-        raise Http404(error.message) from error
 
 
 def in_words(webhook: Stored, waiting: WaitingCount, now: int) -> str:
@@ -141,7 +132,7 @@ def shown_call(each: LoggedCall, name: str) -> ShownCall:
 
 def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     """Returns the page of a webhook with its calls, the newest first. `before`: the last call of the page before."""
-    webhook, chosen = found(name), series.chosen(request.GET.get("range", ""))
+    webhook, chosen = run(webhooks.find(name)), series.chosen(request.GET.get("range", ""))
     form = WebhookCallsForm(request.GET, OUTCOMES)
     conditions = form.conditions() if form.is_valid() else LogFilter()
     before = whole(request.GET.get("before", "")) or 2**62

@@ -129,19 +129,11 @@ def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[ShownCurs
     return [shown(*row) for row in rows]
 
 
-def shown(
-    id: int,
-    name: str,
-    kind: CursorKind,
-    seq: int,
-    lag: int,
-    oldest_unread_ms: int | None,
-    updated_ts: int,
-    sealed: bool,
-) -> ShownCursor:
-    # Clocks of several machines differ a little, so the age could be negative.
-    age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)
-    return ShownCursor(id, name, kind, seq, lag, age, updated_ts, sealed)
+def shown(*columns: Any) -> ShownCursor:
+    """Returns a cursor. Clocks of several machines differ a little, so its age could be negative."""
+    found = ShownCursor(*columns)
+    age = found.oldest_unread_ms
+    return found if age is None else found._replace(oldest_unread_ms=max(age, 0))
 
 
 def check_topic(name: str) -> Script[bool]:

@@ -268,6 +268,14 @@ def instances() -> Iterator[Callable[..., Instance]]:
 
 
 @pytest.fixture
+def no_memory() -> None:
+    """What this process remembers of topics is of another test, whose names may be the same."""
+    from topics.cache import forget_all  # this file is read before Django is set up
+
+    forget_all()
+
+
+@pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What is committed, with an environment in which everything is installed already."""
     if not (ROOT / ".git").exists():

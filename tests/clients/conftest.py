@@ -5,3 +5,14 @@ call, which can be in several threads at once, and two that parse make Python be
 """
 
 import anyio._backends._asyncio  # noqa: F401
+import pytest
+
+from tests.instances import Instance
+from tests.watch.wire import Api, new_name
+
+
+@pytest.fixture
+def queue(server: Instance) -> str:
+    name = new_name()
+    assert Api(server.port).call("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 0}).status == 201
+    return name

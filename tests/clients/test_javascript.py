@@ -16,6 +16,7 @@ import pytest
 from topics_client import Topics, __version__
 
 from tests.clients.proxy import proxy
+from tests.clients.test_worker import figures
 from tests.deadlines import DEADLINE
 from tests.docs.printed import snippets
 from tests.instances import ROOT, Instance, free_port, until
@@ -71,13 +72,6 @@ class Program:
 def log(server: Instance) -> str:
     name = new_name()
     assert Api(server.port).call("PUT", f"/v0/topics/{name}", {}).status == 201
-    return name
-
-
-@pytest.fixture
-def queue(server: Instance) -> str:
-    name = new_name()
-    assert Api(server.port).call("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 0}).status == 201
     return name
 
 
@@ -152,11 +146,6 @@ def test_a_worker_waits_while_claims_are_refused(server: Instance, queue: str) -
         until(lambda: worker.process.poll() is not None or not refusing.refusals, "the refusal")
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(DEADLINE) == 0
-
-
-def figures(server: Instance, queue: str) -> tuple[int, int, int]:
-    shown: dict[str, int] = Api(server.port).call("GET", f"/v0/topics/{queue}").body["queue"]
-    return shown["ready"], shown["in_flight"], shown["delayed"]
 
 
 def test_a_thrown_zero_is_an_error(server: Instance, queue: str) -> None:

@@ -30,13 +30,6 @@ pytestmark = pytest.mark.deep(43)
 CUT = (15_000, 24_000)
 
 
-@pytest.fixture
-def queue(server: Instance) -> str:
-    name = new_name()
-    assert Api(server.port).call("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 0}).status == 201
-    return name
-
-
 def figures(server: Instance, queue: str) -> tuple[int, int, int]:
     """The jobs of a queue that are ready, in flight and delayed."""
     shown: dict[str, int] = Api(server.port).call("GET", f"/v0/topics/{queue}").body["queue"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.conftest import name, streams  # noqa: F401  # fixtures
 from tests.gateway.running import Client, Running
 from tests.kafka.broker import Broker
 
@@ -59,9 +60,3 @@ def gateway(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def client(gateway: Running) -> Iterator[Client]:
     with closing(Client(gateway.port)) as connected:
         yield connected
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own."""
-    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[:80]

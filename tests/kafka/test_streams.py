@@ -1,8 +1,7 @@
 """Watches, events of one topic, and named cursors over Kafka (docs/kafka.md)."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tests.kafka.broker import Broker
 from tests.kafka.conftest import on
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def streams() -> Iterator[Callable[..., Stream]]:
-    """`streams(gateway, path, *headers)` opens a stream, which ends with the test."""
-    with ExitStack() as stack:
-        yield lambda *wanted: stack.enter_context(closing(Stream(*wanted)))
 
 
 def begin(client: Client, topics: dict[str, Any], **more: Any) -> str:

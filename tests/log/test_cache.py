@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from store import loop
 from store.connection import Connection
 from tests.log.test_delete import NOW
 from tests.scripts import put_topic
+from tests.steps import in_a_loop
 from topics import cache
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
@@ -60,16 +61,6 @@ def look_ups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def appending(name: str, **wanted: Any) -> asyncio.Future[Appended]:
     asked = Append([NewRecord(msgspec.Raw(b'"x"'))], **wanted)
     return asyncio.ensure_future(loop.here().drive(append(name, asked, check_rows(asked), NOW)))
-
-
-def in_a_loop(work: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        try:
-            return await asyncio.wait_for(work(), 60)
-        finally:
-            await loop.close()
-
-    return asyncio.run(main())
 
 
 @pytest.mark.django_db(transaction=True)

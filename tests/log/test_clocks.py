@@ -15,22 +15,16 @@ from store.script import run
 from tests import scripts
 from tests.log.test_delete import head, read, write
 from tests.scripts import diff, look_up, put_router, put_topic
-from topics.cache import forget_all
 from topics.config import Config
 from topics.heads import MOST_LEAD_MS
 from topics.models import ClockStep
 from topics.read.diff import Diff, seq_before
 from topics.upkeep import retention
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 NOW = now_ms()
 SECOND, HOUR = 1000, 3_600_000
 YEAR = 365 * 24 * HOUR
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
 
 
 def times(name: str, now: int = NOW) -> list[int]:

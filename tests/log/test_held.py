@@ -19,6 +19,7 @@ from store.script import Script
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW
 from tests.scripts import look_up, put_topic
+from tests.steps import in_a_loop
 from topics.append.appending import append
 from topics.append.records import Append, NewRecord, check_rows
 from topics.cache import forget_all
@@ -82,16 +83,6 @@ def counting(call: Any, locks: list[int]) -> Any:
         return answer
 
     return counted
-
-
-def in_a_loop(work: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        try:
-            return await asyncio.wait_for(work(), 60)
-        finally:
-            await loop.close()
-
-    return asyncio.run(main())
 
 
 def drive(script: Script[Any]) -> asyncio.Future[Any]:

@@ -14,18 +14,12 @@ from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, read, write
 from tests.scripts import delete_records, delete_router, delete_topic, known, look_up, put_router, put_topic
 from topics import tasks
-from topics.cache import forget_all
 from topics.config import Config
 from topics.models import DeletedTopic, IdempotencyKey
 from topics.upkeep import reclaim, retention, usage
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 YEAR_MS = 365 * 24 * 3_600_000
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
 
 
 def reclaim_all(now: int = NOW) -> int:

@@ -15,20 +15,14 @@ from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
 from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.append.copies import CopiedRecord, Copy, check_copy
-from topics.cache import forget_all
 from topics.config import Config
 from topics.models import CrashLoss, TopicHead
 from topics.read.diff import Diff, tombstone
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 RESERVED = 8192  # seqs beyond the head that an append to a small topic reserves when it has to
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
 
 
 def rest() -> None:

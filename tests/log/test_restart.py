@@ -8,18 +8,12 @@ from django.db import connection
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.scripts import delete_records, delete_topic, diff, put_topic
-from topics.cache import forget_all
 from topics.config import Config
 from topics.read.diff import Diff
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 
 
 def crash() -> None:

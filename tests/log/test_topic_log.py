@@ -15,16 +15,10 @@ from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror
 from tests.scripts import append, delete_records, delete_topic, diff, put_topic
 from topics.append.records import Append, NewRecord, check_rows
-from topics.cache import forget_all
 from topics.config import Config
 from topics.read.diff import Diff
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 
 
 def rows(sql: str, *arguments: Any) -> list[tuple[Any, ...]]:

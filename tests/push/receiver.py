@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from typing import Any
 
 import trustme
@@ -51,8 +51,27 @@ class Batch:
 Answer = Callable[["Handler", Batch], int | None]  # the status to answer; None: the answer is none, or was given
 
 
+class Served:
+    """A server in a thread of its own, over TLS if an authority makes it a certificate."""
+
+    server: HTTPServer
+
+    def serve(self, server: HTTPServer, ca: trustme.CA | None) -> None:
+        self.server = server
+        if ca is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            ca.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+            # The handshake in the connection's own thread, or one that hangs would keep the others out.
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
 @dataclass
-class Receiver:
+class Receiver(Served):
     """`answer` decides what becomes of a batch; every batch is remembered in the order of coming."""
 
     ca: trustme.CA | None
@@ -64,20 +83,8 @@ class Receiver:
         self.begin()
 
     def begin(self) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), type("Of", (Handler,), {"receiver": self}))
-        self.server.daemon_threads = True
-        if self.ca is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.ca.issue_cert("localhost", "127.0.0.1").configure_cert(context)
-            # The handshake in the connection's own thread, or one that hangs would keep the others out.
-            self.server.socket = context.wrap_socket(
-                self.server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        server = ThreadingHTTPServer(("127.0.0.1", self.port), type("Of", (Handler,), {"receiver": self}))
+        self.serve(server, self.ca)
 
     def url(self, path: str = "/events") -> str:
         return f"{'http' if self.ca is None else 'https'}://localhost:{self.port}{path}"

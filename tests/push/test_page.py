@@ -4,8 +4,6 @@ and unsubscribes."""
 from __future__ import annotations
 
 import json
-import ssl
-import threading
 import urllib.request
 from base64 import b64decode, b64encode
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +14,7 @@ import trustme
 from tests.deadlines import DEADLINE
 from tests.instances import Instance, free_port, until
 from tests.push.bus import ROOT, new_topic
+from tests.push.receiver import Served
 
 
 class Bus:
@@ -36,7 +35,7 @@ class Bus:
             return answer.status, json.loads(text) if text else None
 
 
-class Listener:
+class Listener(Served):
     """An HTTPS server that acknowledges every batch, and keeps the events."""
 
     def __init__(self, ca: trustme.CA) -> None:
@@ -55,15 +54,7 @@ class Listener:
                 pass
 
         self.port = free_port()
-        self.server = HTTPServer(("127.0.0.1", self.port), Receive)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        ca.issue_cert("localhost").configure_cert(context)
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        self.serve(HTTPServer(("127.0.0.1", self.port), Receive), ca)
 
 
 def test_a_client_written_from_the_page(bus: Instance, ca: trustme.CA) -> None:

@@ -10,10 +10,8 @@ import logging
 import os
 import re
 import socket
-import ssl
 import subprocess
 import sys
-import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +31,7 @@ from tests.console.test_grafana import expressions
 from tests.deadlines import DEADLINE
 from tests.instances import ROOT, Instance, until
 from tests.push.bus import Client, until_acknowledged, url
-from tests.push.receiver import Receiver
+from tests.push.receiver import Receiver, Served
 
 NAMES = [
     "subscriber.queue.batches",
@@ -154,7 +152,7 @@ def test_metrics_to_a_datadog_agent(datadog_agent: socket.socket) -> None:
         came |= set(datadog_agent.recv(65536).decode().split("\n"))
 
 
-class Collector:
+class Collector(Served):
     """A server over HTTP, or TLS, that keeps what is posted to it. `answer`: what it says to a post to a path."""
 
     def __init__(self, answer: Callable[[str], bytes] = lambda path: b"{}", ca: trustme.CA | None = None) -> None:
@@ -174,18 +172,9 @@ class Collector:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keep)
+        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keep), ca)
         self.port = self.server.server_address[1]
         self.host = f"127.0.0.1:{self.port}"
-        if ca is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            ca.issue_cert("localhost").configure_cert(context)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture

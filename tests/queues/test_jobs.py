@@ -22,11 +22,6 @@ FORGET_WAITS = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND 
 
 
 @pytest.fixture
-def api(server: Instance) -> ApiClient:
-    return HttpClient(server.port)
-
-
-@pytest.fixture
 def queue(api: ApiClient, request: pytest.FixtureRequest) -> str:
     """The name of a queue of its own, whose lease is a minute."""
     name = f"jobs-{abs(hash(request.node.nodeid)):x}"

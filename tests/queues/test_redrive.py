@@ -20,11 +20,6 @@ HOLD = "SELECT FROM topics_record r JOIN topics_topic t ON t.id = topic_id WHERE
 
 
 @pytest.fixture
-def api(server: Instance) -> ApiClient:
-    return HttpClient(server.port)
-
-
-@pytest.fixture
 def queue(api: ApiClient, request: pytest.FixtureRequest) -> str:
     """A queue whose jobs are dead letters after one delivery. Its dead letter topic has the suffix -dead."""
     name = f"redrive-{abs(hash(request.node.nodeid)):x}"

@@ -23,10 +23,10 @@ from queues.schedules import Times, delete_schedule, get_schedule, next_ts, put_
 from queues.state import KINDS
 from queues.tasks import SetBacks
 from store.script import run
-from tests.api.clients import ApiClient, HttpClient
+from tests.api.clients import ApiClient
 from tests.deadlines import DEADLINE
 from tests.examples import examples
-from tests.instances import Instance, until
+from tests.instances import until
 from tests.queues.test_jobs import claim
 from tests.queues.test_redrive import letters
 from tests.scripts import delete_topic, put_topic
@@ -41,11 +41,6 @@ NOW = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)  # the day b
 MINUTE = 60_000
 BERLIN = ZoneInfo("Europe/Berlin")
 SECOND_HOUR = datetime(2026, 10, 25, 2, 5, tzinfo=BERLIN, fold=1)  # Europe sets its clocks back, and it is 02:05 again
-
-
-@pytest.fixture
-def api(server: Instance) -> ApiClient:
-    return HttpClient(server.port)
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.script import run
-from tests.api.clients import ApiClient, HttpClient
+from tests.api.clients import ApiClient
 from tests.examples import examples
-from tests.instances import Instance
 from tests.queues.test_jobs import call, claim, counts
 from tests.queues.test_redrive import data, kill, letters
 from tests.scripts import put_topic
@@ -25,11 +24,6 @@ from topics.config import Config
 from topics.delete.records import delete_seqs
 
 NOW = 1_800_000_000_000
-
-
-@pytest.fixture
-def api(server: Instance) -> ApiClient:
-    return HttpClient(server.port)
 
 
 @pytest.fixture

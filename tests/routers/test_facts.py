@@ -11,10 +11,9 @@ from routers.models import Router
 from routers.routers import RouterConfig
 from tests.instances import ROOT
 from tests.scripts import delete_router, delete_topic, put_router
-from topics.cache import forget_all
 from topics.models import TopicHead
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_memory")]
 NOW = 1_748_470_000_000
 
 # A head that says something else than the routers do.
@@ -24,11 +23,6 @@ SELECT t.name FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id
     OR h.derived <> EXISTS (SELECT FROM routers_router WHERE dest_id = t.id)
     OR h.keeps_evidence <> EXISTS (SELECT FROM routers_router WHERE dest_id = t.id AND cyclic)
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_memory() -> None:
-    forget_all()
 
 
 def put(name: str, **options: Any) -> None:

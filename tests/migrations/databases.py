@@ -48,7 +48,8 @@ OBJECTS = {
           FROM pg_proc WHERE pronamespace IN ('public'::regnamespace, to_regnamespace('topics'))""",
     "grant": """
         SELECT relname || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'), string_agg(privilege_type, ', ' ORDER BY privilege_type)
-          FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE relnamespace = 'public'::regnamespace
+          FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
+         WHERE relnamespace = 'public'::regnamespace AND grantee <> relowner
          GROUP BY relname, grantee
         UNION ALL
         SELECT pg_proc.oid::regprocedure || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'),

@@ -246,7 +246,7 @@ GUARDED = {
     "topics/sql/functions/topic_append.sql",  # the same, and door_label for SQL
     "topics/sql/functions/records_digest.sql",
     "topics/config.py",
-    "pipeline/sql/functions/pipeline_append.sql",  # tags and nodes: check_name() of pipeline/write/written.py refuses NUL
+    "pipeline/sql/functions/pipeline_judge.sql",  # tags and nodes: check_name() of pipeline/write/written.py refuses NUL
     "topics/audit.py",  # columns of topics, and what the audit log says
     # The rows of a move: PostgreSQL refuses the write with the row, and the mover gets a 400.
     *(f"{app}/state.py" for app in ("topics", "queues", "groups", "pipeline")),

@@ -26,7 +26,7 @@ BEGIN
     LOOP
         SELECT * INTO locked FROM topic_lock_named(p_topic);
         EXIT WHEN (locked.head).topic_id IS NOT NULL;
-        PERFORM door_create(p_topic, now_ms, limits);
+        PERFORM pipeline_create(p_topic, now_ms);
     END LOOP;
     topic := locked.topic;
     SELECT * INTO known FROM pipeline_written WHERE topic_id = topic.id AND writer = p_writer AND partition = p_partition;

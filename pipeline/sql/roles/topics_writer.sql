@@ -1,6 +1,6 @@
 -- Writers on Spark append by pipeline_append, ask by pipeline_earlier what a repeated write has done, note its end by pipeline_mark, and move
 -- named cursors by pipeline_follow. They read no table, and change nothing else: GRANT topics_writer TO somebody.
-REVOKE ALL ON FUNCTION pipeline_append, pipeline_store, pipeline_judge, pipeline_earlier, pipeline_follow, pipeline_mark
+REVOKE ALL ON FUNCTION pipeline_append, pipeline_store, pipeline_judge, pipeline_create, pipeline_earlier, pipeline_follow, pipeline_mark
     FROM PUBLIC;
 DO $$
 BEGIN

@@ -33,7 +33,7 @@ def print_listed(columns: Sequence[Column], found: Iterator[Answer], is_json: bo
 
 
 def print_done(words: str, answer: Answer, is_json: bool) -> None:
-    """Prints what a call has done. `words`: the answer in words."""
+    """Prints an answer: in JSON, or as these words."""
     if is_json:
         print_json(answer)
     else:

@@ -45,7 +45,7 @@ class Wrote(WriterCommitMessage):
 class AppendTarget:
     """The database, the topic to append to, and the bounds of a record.
 
-    `topic`: None if each record names its topic, in the column `topic`.
+    `topic`: None if the column `topic` names the topic of each record.
     """
 
     database: Database

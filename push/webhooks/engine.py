@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import redis.asyncio as redis
 from django.conf import settings
@@ -52,12 +52,8 @@ class Engine:
 
     async def look_forever(self) -> None:
         while True:
-            try:
+            with continuing("A look at the webhooks failed. The server retries"):
                 await self.look()
-            except TopicsError as error:
-                outage.postgresql.note(error)
-            except Exception:
-                log.exception("A look at the webhooks failed. The server retries")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, told: tuple[int, ...] = ()) -> None:
@@ -116,12 +112,8 @@ class Engine:
     async def sweep_forever(self) -> None:
         """Sweeps beside the looks: with very many topics a sweep can last longer than a lease."""
         while True:
-            try:
+            with continuing("A sweep of the webhooks failed. The server retries"):
                 await self.sweep()
-            except TopicsError as error:
-                outage.postgresql.note(error)
-            except Exception:
-                log.exception("A sweep of the webhooks failed. The server retries")
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> None:
@@ -138,12 +130,8 @@ class Engine:
 
     async def join(self, serving: WebhookServing, ids: Sequence[int] | None = None, *, quiet: bool = True) -> None:
         """Lets a webhook join topics. If this fails, the next sweep tries it again, and the other webhooks continue."""
-        try:
+        with continuing("The topics of webhook %s were not found. The next sweep retries", serving.webhook.name):
             await serving.join(ids, quiet=quiet)
-        except TopicsError as error:
-            outage.postgresql.note(error)
-        except Exception:
-            log.exception("The topics of webhook %s were not found. The next sweep retries", serving.webhook.name)
 
     # -- Wake-ups ------------------------------------------------------------------------------------------------------
 
@@ -212,6 +200,17 @@ class Engine:
             await asyncio.wait(list(self.tasks.values()))
         self.caller.close()
         await self.aside.close()
+
+
+@contextlib.contextmanager
+def continuing(failed: str, *names: str) -> Iterator[None]:
+    """Logs an error, and continues behind the block. `failed`: the line for an error of our own code."""
+    try:
+        yield
+    except TopicsError as error:
+        outage.postgresql.note(error)
+    except Exception:
+        log.exception(failed, *names)
 
 
 async def run(engine: Engine, ended: asyncio.Event) -> None:

@@ -48,7 +48,7 @@ class Origin(msgspec.Struct):
 
 
 class Origins(msgspec.Struct):
-    """What `meta` says of the origin of a record: the queue of a dead letter, and the stamp of a mirror (mirrors/stamps.py)."""
+    """The members of `meta` that name where a record came from: the queue of a dead letter, the topic of a mirrored record."""
 
     queue: str | None = msgspec.field(name=LETTER_FROM, default=None)
     mirror: Origin = msgspec.field(name=MIRROR_STAMP, default_factory=Origin)

@@ -1,6 +1,7 @@
 -- Appends a chunk of a batch of Spark's, and notes the batch, in the caller's transaction. Returns how many records of the batch the
 -- topic now holds. Returns NULL and changes nothing if it holds more or fewer than p_expected: another attempt was first. Returns -1 if
--- it holds a later batch of the writer and partition. The caller is pipeline_append, or a restore, whose records need not be valid any more.
+-- it holds a later batch of the writer and partition. It does not judge the records: pipeline_append has judged them, and a restore keeps
+-- records that are not valid any more.
 --
 -- The head's lock comes before all else, as in every append: a late copy of a task waits for the first copy, and then sees its entry. A
 -- topic that does not exist is created. topic_append writes the records, as for `topics.append`. The commit waits for the disk whatever

@@ -57,6 +57,15 @@ def test_a_preflight_says_what_a_page_may_do(instance: Instance) -> None:
     assert "access-control-allow-credentials" not in answer.headers
 
 
+def test_a_page_may_send_a_cloudevent_in_the_binary_mode(instance: Instance) -> None:
+    wanted = "authorization,ce-id,Ce-Source,ce-mine,ce-, ce-specversion,x-other,ce-a\tb"
+    asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": wanted}
+    answer = ask(instance, "OPTIONS", "/v0/topics/orders", Origin=APP, **asked)
+    told = answer.headers["access-control-allow-headers"].split(", ")
+    more = [name for name in told if name.lower().startswith(("ce-", "x-o"))]
+    assert more == ["ce-id", "Ce-Source", "ce-mine", "ce-specversion"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

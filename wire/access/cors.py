@@ -6,6 +6,7 @@ For the same reason no answer allows credentials. `Cors` wraps the app, only if 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable
 
 from http1 import Answering, Handler, Request, Response
@@ -13,6 +14,8 @@ from http1 import Answering, Handler, Request, Response
 # Methods and headers that a call of /v0 may use and that a browser does not send without a preflight.
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
 HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id, traceparent, x-request-id"
+# An attribute of a CloudEvent in the binary mode. Its producer can name more than the standard has.
+ATTRIBUTE = re.compile(rb"(?i)ce-[a-z0-9]+")
 # Headers of answers that a page may read.
 EXPOSED = b"retry-after, www-authenticate, content-length, topics-answer, topics-sealed, traceparent, x-request-id"
 PREFLIGHT_SECONDS = 600  # for this time a browser can cache a preflight
@@ -32,17 +35,21 @@ class Cors:
             # The browser hides the answer from the page. With `vary`, a cache keeps an answer for each origin.
             request.added.append((b"vary", b"origin"))
         elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
-            return Response(204, [*allowed(origin), *PREFLIGHT])
+            wanted = request.header(b"access-control-request-headers") or b""
+            return Response(204, [*allowed(origin), *preflight(wanted)])
         else:
             request.added += (*allowed(origin), (b"access-control-expose-headers", EXPOSED))
         return self.handler(request)
 
 
-PREFLIGHT = [
-    (b"access-control-allow-methods", METHODS),
-    (b"access-control-allow-headers", HEADERS),
-    (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
-]
+def preflight(wanted: bytes) -> list[tuple[bytes, bytes]]:
+    """Returns what a page may send. `wanted`: the names of the headers that the page wants to send."""
+    attributes = [name for each in wanted.split(b",") if ATTRIBUTE.fullmatch(name := each.strip())]
+    return [
+        (b"access-control-allow-methods", METHODS),
+        (b"access-control-allow-headers", b", ".join([HEADERS, *attributes])),
+        (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
+    ]
 
 
 def allowed(origin: bytes) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta
 
 from base.clock import now_ms
 from base.errors import NotFound, SessionEnded, ShareMoved, TopicNotFound
-from contract.listing import next_cursor
 from contract.operations import Operation
 from contract.reading import Seq
 from groups import groups, roster
@@ -150,12 +149,12 @@ def list_groups(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     wanted = call.query
     (after,) = wanted.after()
     found, is_sealed = yield from groups.page_of_groups(topic, after, wanted.size + 1, now_ms())
-    shown = found[: wanted.size]
+    page, following = wanted.page(found, lambda each: (each.group.name,))
     return call.answer(
         GroupsAnswer(
             topic=topic,
-            groups=[ListedGroup(**facts(each)) for each in shown],
-            next_cursor=next_cursor(shown[-1].group.name) if len(found) > wanted.size else UNSET,
+            groups=[ListedGroup(**facts(each)) for each in page],
+            next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),
         ),

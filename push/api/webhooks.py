@@ -15,7 +15,6 @@ from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import Incompatible, InvalidRequest, NotFound
 from base.names import check_topic_name
-from contract.listing import next_cursor
 from contract.operations import Operation
 from push.webhooks import deliveries, webhooks
 from push.webhooks.config import PutWebhook, Settings
@@ -291,12 +290,13 @@ def list_webhooks(call: Call[None, WebhooksQuery]) -> Script[Answer]:
     wanted = call.query
     (after,) = wanted.after()
     found = yield from webhooks.page_of_webhooks(wanted.prefix, after, wanted.size + 1, call.key.prefixes)
-    page = [each for each in found[: wanted.size] if each.is_within(call.key)]
+    listed, following = wanted.page(found, lambda each: (each.name,))
+    page = [each for each in listed if each.is_within(call.key)]
     waits, now = (yield from webhooks.waiting([each.id for each in page])), now_ms()
     return call.answer(
         WebhooksAnswer(
             webhooks=[WebhookShown(**shown(each, waits.get(each.id, WaitingCount()), now)) for each in page],
-            next_cursor=next_cursor(found[wanted.size - 1].name) if len(found) > wanted.size else UNSET,
+            next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),
         )
@@ -356,12 +356,12 @@ def list_deliveries(call: Call[None, DeliveriesQuery], webhook: str) -> Script[A
         wanted.topic, wanted.seq, wanted.state, wanted.from_ts, wanted.to_ts, list(call.key.prefixes) or None
     )
     found = yield from deliveries.page_of_deliveries(stored.id, conditions, upto, wanted.size + 1)
-    page = found[: wanted.size]
+    page, following = wanted.page(found, lambda each: (str(each.id),))
     return call.answer(
         DeliveriesAnswer(
             webhook=webhook,
             deliveries=[DeliveryShown(**each._asdict()) for each in page],
-            next_cursor=next_cursor(str(page[-1].id)) if len(found) > wanted.size else UNSET,
+            next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),
         )

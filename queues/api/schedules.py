@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.clock import now_ms
 from base.errors import NotAQueue, RecordTooLarge, TopicNotFound
-from contract.listing import next_cursor
 from contract.operations import Operation
 from queues import schedules
 from store.script import Script
@@ -143,12 +142,12 @@ def list_schedules(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     wanted = call.query
     (after,) = wanted.after()
     found = yield from schedules.page_of_schedules(topic, after, wanted.size + 1)
-    page = found[: wanted.size]
+    page, following = wanted.page(found, lambda each: (each.name,))
     return call.answer(
         SchedulesAnswer(
             topic=topic,
             schedules=[ScheduleShown(**fields(topic, each)) for each in page],
-            next_cursor=next_cursor(page[-1].name) if len(found) > wanted.size else UNSET,
+            next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),
         )

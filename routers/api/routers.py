@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
-
 from base.clock import now_ms
 from base.errors import Incompatible, RouterCycle, RouterNotFound, TopicNotFound
 from base.names import check_router_name
-from contract.listing import next_cursor
 from contract.names import NamedTopic
 from contract.operations import Operation
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
@@ -103,10 +100,9 @@ def list_routers(call: Call[None, RoutersQuery]) -> Script[Answer]:
     wanted = call.query
     (after,) = wanted.after()
     found = yield from page_of_routers(wanted.prefix, wanted.source, wanted.dest, after, wanted.size + 1, call.key)
-    page = found[: wanted.size]
+    page, following = wanted.page(found, lambda router: (router.name,))
     lag = yield from lagging([router.id for router in page], now_ms())
     rows = [RouterShown(**shown(router, lag[router.id])) for router in page if router.id in lag]
-    following = next_cursor(page[-1].name) if len(found) > wanted.size else UNSET
     return call.answer(
         RoutersAnswer(routers=rows, next_cursor=following, clamped=wanted.clamped, performance=call.performance())
     )

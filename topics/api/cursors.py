@@ -13,7 +13,6 @@ from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
 from contract.cursors import CursorFields
-from contract.listing import next_cursor
 from contract.operations import Operation
 from store.script import Script
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
@@ -81,15 +80,13 @@ def show(call: Call[Any, None], topic: str, found: cursors.ShownCursor, created:
 def list_cursors(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     """List the cursors of a topic: named cursors, and the cursors of routers and other owners."""
     wanted = call.query
-    page = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), call.key)
-    found, is_sealed = page
-    shown = found[: wanted.size]
-    last = shown[-1:]
-    following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > wanted.size else UNSET
+    after = page_after(wanted)
+    found, is_sealed = yield from cursors.page_of_cursors(topic, after, wanted.size + 1, now_ms(), call.key)
+    page, following = wanted.page(found, lambda each: (each.name, each.kind, str(each.id)))
     return call.answer(
         CursorsAnswer(
             topic=topic,
-            cursors=[shape(topic, each) for each in shown],
+            cursors=[shape(topic, each) for each in page],
             next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),

@@ -15,7 +15,7 @@ from base.errors import (
 )
 from base.names import check_topic_name
 from contract.deleting import DeleteTopicFields
-from contract.listing import ListTopicsFields, next_cursor
+from contract.listing import ListTopicsFields
 from contract.operations import Operation
 from contract.topics import GetTopicFields, PutTopicFields
 from store.script import Script
@@ -139,11 +139,10 @@ def list_topics(call: Call[None, ListQuery]) -> Script[Answer]:
     wanted = call.query
     (after,) = wanted.after()
     found = yield from page_of_topics(wanted.prefix, call.key.prefixes, after, wanted.size + 1, now_ms())
-    shown = found[: wanted.size]
-    following = next_cursor(shown[-1].name) if len(found) > wanted.size else UNSET
+    page, following = wanted.page(found, lambda topic: (topic.name,))
     return call.answer(
         TopicsAnswer(
-            topics=[listed(each) for each in shown],
+            topics=[listed(each) for each in page],
             next_cursor=following,
             clamped=wanted.clamped,
             performance=call.performance(),
